@@ -1,0 +1,207 @@
+"""The one table of errors: code, JSON-RPC code, exit code and what to do next.
+
+Everything above raises `BridgeError` with a code from `TABLE`; faces translate it once, to a wire
+error or to a message and an exit status. This floor knows nothing of processes, sockets or faces.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+# JSON-RPC 2.0, section 5.1, and the codes that ACP v1 adds.
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+REQUEST_CANCELLED: Final = -32800
+AUTH_REQUIRED: Final = -32000
+RESOURCE_NOT_FOUND: Final = -32002
+
+# Exit codes of the command line.
+EXIT_OK: Final = 0
+EXIT_FAILURE: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_TIMEOUT: Final = 3
+EXIT_NOT_FOUND: Final = 4
+EXIT_DENIED: Final = 5
+EXIT_AGENT: Final = 6
+EXIT_LOGIN: Final = 7
+EXIT_DAEMON: Final = 8
+EXIT_INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """What one code means on every face.
+
+    Attributes:
+        rpc: the JSON-RPC code on a wire.
+        exit: the exit status of a command that ends with this error.
+        hint: what to do next, one sentence; may be replaced by a more exact one when raised.
+    """
+
+    rpc: int
+    exit: int
+    hint: str
+
+
+TABLE: Final[Mapping[str, ErrorKind]] = {
+    # The agent.
+    "agent_not_found": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_AGENT, "Install the agent, or give its command in config.yaml."
+    ),
+    "agent_died": ErrorKind(
+        INTERNAL_ERROR, EXIT_AGENT, "Send the prompt again to reopen the session; see its stderr."
+    ),
+    "start_failed": ErrorKind(
+        INTERNAL_ERROR, EXIT_AGENT, "Read what the agent said on stderr, mend it, and run again."
+    ),
+    "start_timeout": ErrorKind(
+        INTERNAL_ERROR, EXIT_AGENT, "Raise limits.startSeconds if the agent is only slow."
+    ),
+    "protocol_version": ErrorKind(
+        INTERNAL_ERROR, EXIT_AGENT, "Install a version of the agent that speaks ACP version 1."
+    ),
+    "mode_not_set": ErrorKind(
+        INTERNAL_ERROR, EXIT_AGENT, "Set `mode` in the agent's definition to one that it offers."
+    ),
+    "auth_required": ErrorKind(
+        AUTH_REQUIRED, EXIT_LOGIN, "Log in with the agent's own command, or pass its API key."
+    ),
+    "resume_not_found": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "Start a new session: acpbridge run without --session."
+    ),
+    "turn_failed": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Read the agent's message, then retry."),
+    "prompt_timeout": ErrorKind(
+        INTERNAL_ERROR, EXIT_TIMEOUT, "Raise --timeout, or ask for less in one turn."
+    ),
+    "unsupported_control": ErrorKind(
+        METHOD_NOT_FOUND, EXIT_FAILURE, "Use a control that the agent advertises."
+    ),
+    "bypass_refused": ErrorKind(
+        INVALID_PARAMS, EXIT_AGENT, "Set allow_bypass: true in the definition if this is wanted."
+    ),
+    # Sessions and questions.
+    "no_such_session": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List them: acpbridge sessions --all."
+    ),
+    "no_such_agent": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "Use the id of a configured or catalogue agent."
+    ),
+    "no_such_question": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
+    ),
+    "ambiguous_key": ErrorKind(
+        INVALID_PARAMS, EXIT_NOT_FOUND, "Give more of the key, as acpbridge sessions prints it."
+    ),
+    "session_closed": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "A closed session is final: start a new one."
+    ),
+    "busy": ErrorKind(
+        INTERNAL_ERROR, EXIT_FAILURE, "Wait for a turn to end, or cancel it: acpbridge cancel KEY."
+    ),
+    "capacity": ErrorKind(
+        INTERNAL_ERROR, EXIT_FAILURE, "Close a session, or raise limits.maxProcesses."
+    ),
+    "reopen_refused": ErrorKind(
+        INTERNAL_ERROR, EXIT_AGENT, "Find out why it fails to open, then start a new session."
+    ),
+    "subagent_policy": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "End a child, or raise limits.maxDepth or maxChildren."
+    ),
+    "already_resolved": ErrorKind(
+        INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: the question has been answered."
+    ),
+    "invalid_option": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Answer with --option and one of the ids that were offered."
+    ),
+    "permission_denied": ErrorKind(
+        INVALID_REQUEST, EXIT_DENIED, "Run it as the operator, outside every supervised agent."
+    ),
+    # Messages.
+    "message_too_large": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Send less, or raise limits.maxMessageBytes."
+    ),
+    "invalid_message": ErrorKind(INVALID_REQUEST, EXIT_FAILURE, "Send one JSON-RPC 2.0 message."),
+    "method_not_found": ErrorKind(METHOD_NOT_FOUND, EXIT_FAILURE, "Use a method of this version."),
+    "invalid_params": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "Mend the named parameter."),
+    "request_cancelled": ErrorKind(REQUEST_CANCELLED, EXIT_INTERRUPTED, "Nothing to do."),
+    "connection_closed": ErrorKind(
+        INTERNAL_ERROR, EXIT_DAEMON, "Run the command again; a fresh daemon is started."
+    ),
+    # Configuration and daemon.
+    "config_error": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "Mend the named line and run again."),
+    "usage": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "See --help."),
+    "daemon_unreachable": ErrorKind(
+        INTERNAL_ERROR, EXIT_DAEMON, "Start it: acpbridge daemon start; see its log."
+    ),
+    "daemon_frozen": ErrorKind(
+        INTERNAL_ERROR, EXIT_DAEMON, "End it: acpbridge daemon stop --force."
+    ),
+    "daemon_version": ErrorKind(
+        INTERNAL_ERROR, EXIT_DAEMON, "Restart it: acpbridge daemon stop, then run again."
+    ),
+    "daemon_running": ErrorKind(
+        INTERNAL_ERROR, EXIT_FAILURE, "Use that one, or stop it: acpbridge daemon stop."
+    ),
+    "daemon_stopping": ErrorKind(INTERNAL_ERROR, EXIT_DAEMON, "Run the command again in a moment."),
+    "not_our_socket": ErrorKind(
+        INTERNAL_ERROR, EXIT_DAEMON, "Give a state directory of your own with --home."
+    ),
+    "store_full": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Free disk space, then run again."),
+    "survivors": ErrorKind(
+        INTERNAL_ERROR, EXIT_FAILURE, "Processes are left, with their pids in the receipt."
+    ),
+    "internal": ErrorKind(
+        INTERNAL_ERROR, EXIT_FAILURE, "This is a fault of acpbridge: see the daemon's log."
+    ),
+}
+
+
+class BridgeError(Exception):
+    """An error with a code of `TABLE`, fit to be shown to a person and sent over a wire.
+
+    Args:
+        code: a key of `TABLE`.
+        message: what happened, one or two sentences, without secrets.
+        hint: what to do next, where the table's own is not exact enough.
+        data: further fields, JSON values only (`stderr`, `exitCode`, `signal`, ...).
+        rpc_code: the JSON-RPC code that a peer sent, where this error relays a peer's.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        rpc_code: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.kind = TABLE[code]
+        self.hint = self.kind.hint if hint is None else hint
+        self.data: dict[str, Any] = dict(data or {})
+        self.rpc_code = self.kind.rpc if rpc_code is None else rpc_code
+
+    def __repr__(self) -> str:
+        return f"BridgeError({self.code}: {self.message})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{code, message, hint, data}`, the shape in events, runs and `--json`."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, "data": self.data}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "BridgeError":
+        """Rebuild an error that `to_json` wrote; a code of a newer version reads as `internal`."""
+        code = str(value.get("code"))
+        data = value.get("data")
+        return cls(
+            code if code in TABLE else "internal",
+            str(value.get("message", code)),
+            hint=value.get("hint"),
+            data=data if isinstance(data, dict) else None,
+        )
