@@ -1,1 +1,1 @@
-"""acpbridge.agents"""
+"""acpbridge.agents."""

@@ -1,1 +1,1 @@
-"""acpbridge.cli"""
+"""acpbridge.cli."""

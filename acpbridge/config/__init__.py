@@ -1,1 +1,1 @@
-"""acpbridge.config"""
+"""acpbridge.config."""

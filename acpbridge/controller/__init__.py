@@ -1,1 +1,1 @@
-"""acpbridge.controller"""
+"""acpbridge.controller."""

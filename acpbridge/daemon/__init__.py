@@ -1,1 +1,1 @@
-"""acpbridge.daemon"""
+"""acpbridge.daemon."""

@@ -1,1 +1,1 @@
-"""acpbridge.permissions"""
+"""acpbridge.permissions."""

@@ -1,1 +1,1 @@
-"""acpbridge.protocol"""
+"""acpbridge.protocol."""

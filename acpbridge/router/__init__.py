@@ -1,1 +1,1 @@
-"""acpbridge.router"""
+"""acpbridge.router."""

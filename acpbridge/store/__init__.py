@@ -1,1 +1,1 @@
-"""acpbridge.store"""
+"""acpbridge.store."""

@@ -1,1 +1,1 @@
-"""acpbridge.transport"""
+"""acpbridge.transport."""

@@ -1,0 +1,101 @@
+"""What an agent is: its definition, frozen, as a session keeps it from its opening on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from acpbridge.model.keys import AgentId
+
+
+class RuntimeKind(StrEnum):
+    """Which runtime drives an agent."""
+
+    ACP = "acp"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFacts:
+    """What is known of a program that speaks ACP: data of the catalogue, never code.
+
+    Attributes:
+        binaries: names under which the program is installed, the preferred one first.
+        args: arguments that make it speak ACP.
+        npx_package: npm package for a cold start, "" if there is none.
+        npx_version: the version to pin for it.
+        packages: package names, older ones included, by which a command is recognised.
+        asking_mode: the session mode in which a person is asked; None: unknown.
+        bypass_modes: modes in which nobody is ever asked.
+        grace: seconds that it needs to end after its stdin was closed.
+        env_names: environment variables that belong to it (a trailing `*` matches a prefix).
+        env_set: variables it must run with.
+        secret_names: those of `env_names` that hold API keys, dropped by `auth: subscription`.
+        login_hint: how a person logs in.
+        install_hint: how a person installs it.
+        wrong_commands: words after the binary that look right and are not, with what to write.
+    """
+
+    binaries: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    npx_package: str = ""
+    npx_version: str = ""
+    packages: tuple[str, ...] = ()
+    asking_mode: str | None = None
+    bypass_modes: tuple[str, ...] = ()
+    grace: float = 2.0
+    env_names: tuple[str, ...] = ()
+    env_set: Mapping[str, str] = field(default_factory=dict)
+    secret_names: tuple[str, ...] = ()
+    login_hint: str = ""
+    install_hint: str = ""
+    wrong_commands: Mapping[str, str] = field(default_factory=dict)
+
+
+UNKNOWN_FACTS = AgentFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDefinition:
+    """One agent as configured. A session keeps the definition that it was opened with.
+
+    Attributes:
+        id: canonical.
+        name: for people.
+        description: for people and for a main agent that chooses.
+        kind: of the runtime.
+        command: argv of an ACP agent; empty: found from the facts.
+        entry: `module:attribute` of a Python agent.
+        python: the interpreter for it, "" for our own.
+        workspace: its directory, "" for the caller's.
+        mode: the session mode to set; None: the asking mode of the facts.
+        allow_bypass: whether a bypass mode may be entered.
+        env_pass: names passed on from the caller's environment.
+        env_set: names set to fixed values.
+        auth: `any`, or `subscription` to drop the vendor's API keys.
+        mcp_servers: handed to the agent as they are.
+        facts: what the catalogue knows of the program.
+        default: whether it is the one that runs when none is named.
+    """
+
+    id: AgentId
+    name: str = ""
+    description: str = ""
+    kind: RuntimeKind = RuntimeKind.ACP
+    command: tuple[str, ...] = ()
+    entry: str = ""
+    python: str = ""
+    workspace: str = ""
+    mode: str | None = None
+    allow_bypass: bool = False
+    env_pass: tuple[str, ...] = ()
+    env_set: Mapping[str, str] = field(default_factory=dict)
+    auth: str = "any"
+    mcp_servers: tuple[Mapping[str, Any], ...] = ()
+    facts: AgentFacts = UNKNOWN_FACTS
+    default: bool = False
+
+    @property
+    def wanted_mode(self) -> str | None:
+        """The mode that every session of this agent must be in; None: none is known."""
+        return self.mode if self.mode is not None else self.facts.asking_mode

@@ -1,0 +1,40 @@
+"""Work that is handed to a session, and how it got here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.permission import OnPermission
+from acpbridge.model.requesters import Requester
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRequest:
+    """One prompt for one session.
+
+    Attributes:
+        requester: who asks.
+        key: for whom.
+        content: ACP content blocks, as they came.
+        origin: address that the request first came from, "" for the requester itself.
+        delivery: address that the completion goes to, "" for nobody but the followers.
+        provenance: what kind of message it is (`operator`, `inter_session`, ...), with its fields.
+        correlation_id: joins the records of one piece of work over sessions.
+        idempotency_key: a second request with the same key is the same work.
+        on_permission: rule of this run.
+        timeout: seconds that the turn may take, None for no limit.
+        detached: whether it goes on when its requester disconnects.
+    """
+
+    requester: Requester
+    key: SessionKey
+    content: tuple[Mapping[str, Any], ...]
+    origin: str = ""
+    delivery: str = ""
+    provenance: Mapping[str, Any] = field(default_factory=lambda: {"kind": "operator"})
+    correlation_id: str = ""
+    idempotency_key: str = ""
+    on_permission: OnPermission = OnPermission.ASK
+    timeout: float | None = None
+    detached: bool = False

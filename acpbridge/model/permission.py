@@ -1,0 +1,208 @@
+"""A permission: what is asked, what may be answered, what was decided. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from acpbridge.model.keys import SessionKey
+
+
+class OptionKind(StrEnum):
+    """What an option of a request means; a hint of the agent's, the id is what counts."""
+
+    ALLOW_ONCE = "allow_once"
+    ALLOW_ALWAYS = "allow_always"
+    REJECT_ONCE = "reject_once"
+    REJECT_ALWAYS = "reject_always"
+    UNKNOWN = "unknown"
+
+
+class ToolKind(StrEnum):
+    """What a tool call does, by the agent's word; absent and unknown kinds read as `other`."""
+
+    READ = "read"
+    EDIT = "edit"
+    DELETE = "delete"
+    MOVE = "move"
+    SEARCH = "search"
+    EXECUTE = "execute"
+    THINK = "think"
+    FETCH = "fetch"
+    SWITCH_MODE = "switch_mode"
+    OTHER = "other"
+
+
+class OnPermission(StrEnum):
+    """The rule for one run: `--on-permission`."""
+
+    ASK = "ask"
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer that the agent offers, as it came; `raw_kind` keeps an unknown word."""
+
+    option_id: str
+    name: str
+    kind: OptionKind
+    raw_kind: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the option as the agent wrote it."""
+        return {"optionId": self.option_id, "name": self.name, "kind": self.raw_kind or self.kind}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSubject:
+    """The tool call that is asked about, joined with what was announced of it before.
+
+    Attributes:
+        tool_call_id: unique in the agent's session.
+        title: the agent's words; never evidence.
+        kind: of the request, else of the announcement, else `other`.
+        known_kind: whether the agent gave a kind that is known.
+        raw_input: the tool's arguments, JSON, None if nobody said them.
+        locations: paths that the agent names.
+        content: the agent's content blocks (diffs, text), JSON.
+        changed: what differs from the announcement ("kind", "rawInput"); rules do not apply then.
+    """
+
+    tool_call_id: str
+    title: str = ""
+    kind: ToolKind = ToolKind.OTHER
+    known_kind: bool = False
+    raw_input: Any = None
+    locations: tuple[str, ...] = ()
+    content: tuple[Mapping[str, Any], ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionAsk:
+    """What an agent asks, checked in form; the session adds whose turn it is.
+
+    Attributes:
+        subject: the tool call; other kinds of subjects come later.
+        options: as offered, in order.
+        wire_id: the JSON-RPC id as JSON text, for the audit.
+        raw_sha256: of the request's bytes, for the audit.
+        agent_pid: of the process that asks, 0 in process.
+    """
+
+    subject: ToolSubject
+    options: tuple[Option, ...]
+    wire_id: str = ""
+    raw_sha256: str = ""
+    agent_pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """An ask with its place: what the broker decides on.
+
+    Attributes:
+        id: our own name for it, which operators use.
+        session: whose turn it belongs to.
+        turn: id of the running turn, None outside any.
+        run_rule: what the run says of permissions.
+        ask: the question itself.
+    """
+
+    id: str
+    session: SessionKey
+    turn: str | None
+    run_rule: OnPermission
+    ask: PermissionAsk
+
+
+class Reason(StrEnum):
+    """Why a question was decided the way it was; in the audit and in `permission_decided`."""
+
+    RULE = "rule"
+    OPERATOR = "operator"
+    DEADLINE = "timed_out"
+    CANCELLED = "turn_cancelled"
+    WITHDRAWN = "withdrawn"
+    STOPPING = "daemon_stopping"
+    AGENT_DIED = "agent_died"
+    MALFORMED = "malformed"
+    AUDIT_FAILED = "audit_failed"
+    FLOOD = "too_many_open"
+
+
+class Effect(StrEnum):
+    """What a decision comes to."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to one question.
+
+    Attributes:
+        effect: what it comes to.
+        option_id: the offered id to send; None sends the outcome `cancelled`.
+        reason: why.
+        by: label of who decided, or the rule's id.
+        note: a person's words.
+    """
+
+    effect: Effect
+    option_id: str | None
+    reason: Reason
+    by: str = ""
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as events and lists show them."""
+        return {
+            "effect": self.effect,
+            "optionId": self.option_id,
+            "reason": self.reason,
+            "by": self.by,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request that waits for a person; its times are for display only.
+
+    Attributes:
+        request: what is asked.
+        asked_at: ISO 8601, UTC.
+        expires_at: ISO 8601, UTC; the deadline itself is kept on the monotonic clock.
+    """
+
+    request: PermissionRequest
+    asked_at: str
+    expires_at: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape of the lists of open questions."""
+        request, subject = self.request, self.request.ask.subject
+        return {
+            "id": request.id,
+            "sessionKey": str(request.session),
+            "agentId": request.session.agent,
+            "title": subject.title,
+            "kind": subject.kind,
+            "subject": {
+                "type": "tool_call",
+                "runId": request.turn,
+                "toolCallId": subject.tool_call_id,
+                "rawInput": subject.raw_input,
+                "locations": list(subject.locations),
+                "content": list(subject.content),
+                "changed": list(subject.changed),
+            },
+            "options": [option.to_json() for option in request.ask.options],
+            "askedAt": self.asked_at,
+            "expiresAt": self.expires_at,
+        }

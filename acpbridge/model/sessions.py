@@ -1,0 +1,138 @@
+"""Sessions, turns and runs: their states and their stored records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from acpbridge.model.keys import SessionKey
+
+
+class SessionState(StrEnum):
+    """Where a session stands; `closed` is final, every other one can be prompted again."""
+
+    STARTING = "starting"
+    READY = "ready"
+    RUNNING = "running"
+    IDLE = "idle"
+    STOPPING = "stopping"
+    CLOSED = "closed"
+    FAILED = "failed"
+    DIED = "died"
+    INTERRUPTED = "interrupted"
+
+
+LIVE_STATES = frozenset(
+    {SessionState.STARTING, SessionState.READY, SessionState.RUNNING, SessionState.STOPPING}
+)
+
+
+class CloseReason(StrEnum):
+    """Why a session is closed."""
+
+    CLOSED = "closed"
+    KILLED = "killed"
+    PARENT = "parent"
+    CLEANUP = "cleanup"
+
+
+class TurnState(StrEnum):
+    """Where a turn stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    CANCELLING = "cancelling"
+
+
+class WaitsFor(StrEnum):
+    """Whom a turn waits for."""
+
+    MODEL = "model"
+    PERMISSION = "permission"
+    TOOL = "tool"
+    NOBODY = "nobody"
+
+
+class Outcome(StrEnum):
+    """How a run ended; exactly one."""
+
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    INTERRUPTED = "interrupted"
+
+
+class CancelRung(StrEnum):
+    """How far down the ladder a cancel had to go."""
+
+    NONE = "none"
+    CANCEL = "cancel"
+    CLOSE = "close"
+    KILL = "kill"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Who spawned a session, and how deep it lies; stored, never in the key."""
+
+    parent: SessionKey | None = None
+    root: SessionKey | None = None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What the ledger keeps of a session, over restarts of the daemon.
+
+    Attributes:
+        key: its address.
+        state: as last committed.
+        cwd: absolute directory of its turns.
+        created_at: ISO 8601, UTC.
+        runtime: `acp` or `python`.
+        agent_session_id: the agent's own id, for resume and load; None until it was opened.
+        lineage: who spawned it.
+        one_shot: the process ends with the turn.
+        mode: the agent's session mode as verified; None: unknown.
+        close_reason: why it is closed.
+        last_error: `{code, message, hint, data}` of the last failure.
+        opens: how often it was opened.
+        additional_directories: further roots, absolute.
+        auth_source: where the agent's login comes from, `unknown` unless it was told.
+        definition: snapshot of the definition it was opened with, JSON.
+    """
+
+    key: SessionKey
+    state: SessionState
+    cwd: str
+    created_at: str
+    runtime: str = "acp"
+    agent_session_id: str | None = None
+    lineage: Lineage = field(default_factory=Lineage)
+    one_shot: bool = True
+    mode: str | None = None
+    close_reason: CloseReason | None = None
+    last_error: Mapping[str, Any] | None = None
+    opens: int = 0
+    additional_directories: tuple[str, ...] = ()
+    auth_source: str = "unknown"
+    definition: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One accepted piece of work; `outcome` is None while it is under way."""
+
+    run_id: str
+    session: SessionKey
+    requested_by: str
+    accepted_at: str
+    origin: str = ""
+    correlation_id: str = ""
+    idempotency_key: str = ""
+    outcome: Outcome | None = None
+    stop_reason: str | None = None
+    error: Mapping[str, Any] | None = None
+    ended_at: str | None = None
