@@ -1,1 +1,1 @@
-"""acpbridge.config."""
+"""YAML text to an immutable snapshot, and the catalogue of agents. Reading files is app's job."""

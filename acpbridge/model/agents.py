@@ -27,6 +27,7 @@ class AgentFacts:
         packages: package names, older ones included, by which a command is recognised.
         asking_mode: the session mode in which a person is asked; None: unknown.
         bypass_modes: modes in which nobody is ever asked.
+        mode_answer_suffices: whether the bare answer to `session/set_mode` is all it ever says.
         grace: seconds that it needs to end after its stdin was closed.
         env_names: environment variables that belong to it (a trailing `*` matches a prefix).
         env_set: variables it must run with.
@@ -43,6 +44,7 @@ class AgentFacts:
     packages: tuple[str, ...] = ()
     asking_mode: str | None = None
     bypass_modes: tuple[str, ...] = ()
+    mode_answer_suffices: bool = False
     grace: float = 2.0
     env_names: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)

@@ -109,6 +109,7 @@ class PermissionRequest:
         turn: id of the running turn, None outside any.
         run_rule: what the run says of permissions.
         ask: the question itself.
+        allow_bypass: whether a person may pick a mode in which nobody is asked any more.
     """
 
     id: str
@@ -116,6 +117,7 @@ class PermissionRequest:
     turn: str | None
     run_rule: OnPermission
     ask: PermissionAsk
+    allow_bypass: bool = False
 
 
 class Reason(StrEnum):

@@ -34,6 +34,7 @@ class SessionSpec:
         env: the whole environment of a child process, already built from the allow-list.
         mark: the value of ACPBRIDGE_MARK, by which a sweep recognises the tree. No secret.
         start_seconds: from process start to the `initialize` answer.
+        cold_start_seconds: the same where the program has to be fetched first.
         tenant: for stores that serve several, "" here.
         user: the same.
     """
@@ -51,6 +52,7 @@ class SessionSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     mark: str = ""
     start_seconds: float = 30.0
+    cold_start_seconds: float = 180.0
     tenant: str = ""
     user: str = ""
 
@@ -120,6 +122,16 @@ class RuntimeSession(Protocol):
     @property
     def pid(self) -> int:
         """Of the process that answers, 0 in process."""
+        ...
+
+    @property
+    def mode(self) -> str | None:
+        """The agent's session mode as it last told it; None: it never did."""
+        ...
+
+    @property
+    def tool_running(self) -> bool:
+        """Whether a tool call was announced that has not ended."""
         ...
 
     async def open(self, how: Opening) -> Mapping[str, Any]:

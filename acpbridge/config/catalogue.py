@@ -1,0 +1,114 @@
+"""What is known of the agents of the field, as data.
+
+An unknown agent that is given the same fields behaves the same; no other module may look at an
+agent's name.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from acpbridge.model.agents import AgentDefinition, AgentFacts
+from acpbridge.model.keys import AgentId
+
+CLAUDE: Final = AgentFacts(
+    binaries=("claude-agent-acp", "claude-code-acp"),
+    npx_package="@agentclientprotocol/claude-agent-acp",
+    npx_version="0.101.0",
+    packages=(
+        "@agentclientprotocol/claude-agent-acp",
+        "@zed-industries/claude-agent-acp",
+        "@zed-industries/claude-code-acp",
+    ),
+    # Newer versions start in `auto`, where a model decides and nobody is asked.
+    asking_mode="default",
+    bypass_modes=("bypassPermissions",),
+    # Its own child needs up to 3.6 s after the adapter has gone.
+    grace=5.0,
+    env_names=(
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_MODEL",
+        "CLAUDE_CONFIG_DIR",
+        "CLAUDE_CODE_MAX_RETRIES",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "CLAUDE_CODE_EXECUTABLE",
+        "DISABLE_AUTOUPDATER",
+        "DISABLE_ERROR_REPORTING",
+        "DISABLE_TELEMETRY",
+    ),
+    secret_names=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    login_hint="Log in: claude-agent-acp --cli auth login --claudeai, or set ANTHROPIC_API_KEY.",
+    install_hint="Install it: npm install -g @agentclientprotocol/claude-agent-acp",
+)
+
+CODEX: Final = AgentFacts(
+    binaries=("codex-acp",),
+    npx_package="@agentclientprotocol/codex-acp",
+    npx_version="2.6.0",
+    packages=("@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
+    # It starts in `agent`, where a reviewing model decides and nobody is asked.
+    asking_mode="read-only",
+    bypass_modes=("agent-full-access",),
+    # It kills its own child 2 s after its stdin was closed.
+    grace=3.0,
+    env_names=("CODEX_HOME", "OPENAI_API_KEY", "CODEX_API_KEY"),
+    secret_names=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    login_hint="Log in: codex-acp login, or set OPENAI_API_KEY.",
+    install_hint="Install it: npm install -g @agentclientprotocol/codex-acp",
+    wrong_commands={"codex acp": "codex-acp"},
+)
+
+GEMINI: Final = AgentFacts(
+    binaries=("gemini",),
+    args=("--acp",),
+    npx_package="@google/gemini-cli",
+    npx_version="0.61.0",
+    packages=("@google/gemini-cli",),
+    asking_mode="default",
+    bypass_modes=("yolo",),
+    env_names=("GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_CLI_TRUST_WORKSPACE", "GOOGLE_*"),
+    # Without it the program is a launcher that ignores signals and whose child holds our pipes.
+    env_set={"GEMINI_CLI_NO_RELAUNCH": "true"},
+    secret_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    login_hint="Log in: run gemini once and choose a login, or set GEMINI_API_KEY.",
+    install_hint="Install it: npm install -g @google/gemini-cli",
+    wrong_commands={"gemini": "gemini --acp"},
+)
+
+CATALOGUE: Final[Mapping[str, AgentFacts]] = {"claude": CLAUDE, "codex": CODEX, "gemini": GEMINI}
+
+ALIASES: Final[Mapping[str, str]] = {
+    "claude-acp": "claude",
+    "claude-code": "claude",
+    "codex-acp": "codex",
+    "gemini-cli": "gemini",
+}
+
+# The embedded agent: no login, no network. `app` gives it the command, for it knows our own.
+DEMO: Final = AgentId("demo")
+
+
+def facts_for_command(command: tuple[str, ...]) -> AgentFacts:
+    """Return the facts of the entry whose binary or package a command names, else unknown ones."""
+    words = [word.rpartition("/")[2] for word in command[:1]]
+    packages = [_without_version(word) for word in command]
+    for facts in CATALOGUE.values():
+        if any(word in facts.binaries or word in facts.wrong_commands for word in words):
+            return facts
+        if " ".join((*words, *command[1:])) in facts.wrong_commands:
+            return facts
+        if any(package in facts.packages for package in packages):
+            return facts
+    return AgentFacts()
+
+
+def _without_version(word: str) -> str:
+    name, at, _ = word.rpartition("@")
+    return name if at and name else word
+
+
+def entry(agent: str) -> AgentDefinition | None:
+    """Return the definition of a catalogue agent by its id or alias, None if there is none."""
+    name = ALIASES.get(agent, agent)
+    facts = CATALOGUE.get(name)
+    return None if facts is None else AgentDefinition(id=AgentId(name), name=name, facts=facts)

@@ -1,0 +1,410 @@
+"""ACP towards one agent: connect, open a session, prompt, cancel, and every other call.
+
+It speaks for one process over one connection. What the agent calls on us goes to the handler that
+it is given; nothing here decides a permission or knows what a session of ours is.
+"""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+import structlog
+
+from acpbridge import __version__
+from acpbridge.controller.process import AgentProcess
+from acpbridge.errors import AUTH_REQUIRED, RESOURCE_NOT_FOUND, BridgeError
+from acpbridge.model.agents import AgentFacts
+from acpbridge.protocol import acp
+from acpbridge.protocol.jsonrpc import Call, Peer
+from acpbridge.transport.connection import Connection, Handler
+from acpbridge.transport.tasks import background
+
+log = structlog.get_logger(__name__)
+
+# An agent that has closed its stdout has as good as exited; its status comes within this. Seconds.
+STATUS_WAIT: Final = 1.0
+
+# A mode that was set is confirmed by the answer, or by an update within this. Seconds.
+MODE_WAIT: Final = 2.0
+
+
+class AcpRuntimeController:
+    """One agent process that speaks ACP; use it as an async context manager.
+
+    Args:
+        process: the agent.
+        handler: serves what the agent calls on us.
+        facts: what is known of the program.
+        start_seconds: limit for the answer to `initialize`.
+        answering: the last look at an answer before it is written; see `Connection`.
+        peer: the protocol state, where another limit than the default is wanted.
+    """
+
+    def __init__(
+        self,
+        process: AgentProcess,
+        handler: Handler,
+        facts: AgentFacts,
+        *,
+        start_seconds: float,
+        answering: Any = None,
+        peer: Peer | None = None,
+    ) -> None:
+        self._process = process
+        self._facts = facts
+        self._start_seconds = start_seconds
+        self._connection = Connection(
+            process.stdout,
+            process.stdin,
+            handler,
+            peer=peer,
+            lost=lambda: BridgeError("agent_died", "The agent is gone."),
+            answering=answering,
+        )
+        self._mode_changed = anyio.Event()
+        self._exit = ""
+        self._dead = anyio.Event()
+        self._error: BridgeError | None = None
+        self.capabilities: Mapping[str, Any] = {}
+        self.session_id: str | None = None
+        self.session: Mapping[str, Any] = {}
+        self.mode: str | None = None
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._connection)
+            await stack.enter_async_context(background(self._watch_exit, self._watch_end))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    # Life.
+
+    async def connect(self) -> Mapping[str, Any]:
+        """Send `initialize` and return its raw result.
+
+        Raises:
+            BridgeError: `start_timeout`, `start_failed`, `protocol_version`.
+        """
+        params = {
+            "protocolVersion": acp.PROTOCOL_VERSION,
+            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}},
+            "clientInfo": {"name": acp.CLIENT_INFO_NAME, "version": __version__},
+        }
+        try:
+            with anyio.fail_after(self._start_seconds):
+                result = await self._call("initialize", params)
+        except TimeoutError:
+            message = f"The agent did not answer initialize in {self._start_seconds:g} s."
+            raise self._process.post_mortem("start_timeout", message) from None
+        except BridgeError as error:
+            raise self._start_error(error) from None
+        self._check_version(result)
+        self.capabilities = result
+        self._process.initialized()
+        return self.capabilities
+
+    def _check_version(self, result: Any) -> None:
+        try:
+            answer = acp.read(acp.InitializeResult, result, "the answer to initialize")
+        except BridgeError as error:
+            raise self._process.post_mortem("start_failed", error.message) from None
+        if answer.protocolVersion != acp.PROTOCOL_VERSION:
+            message = (
+                f"The agent speaks ACP version {answer.protocolVersion}; "
+                f"acpbridge speaks version {acp.PROTOCOL_VERSION}."
+            )
+            raise self._process.post_mortem("protocol_version", message)
+
+    def _start_error(self, error: BridgeError) -> BridgeError:
+        if error.code == "agent_died":
+            message = f"The agent ended before it was ready: {self._exit or 'it closed stdout'}."
+        else:
+            message = f"The agent refused initialize: {error.message}"
+        return self._process.post_mortem("start_failed", message)
+
+    async def died(self) -> BridgeError:
+        """Wait until the agent is gone and return why."""
+        await self._dead.wait()
+        assert self._error is not None
+        return self._error
+
+    async def _watch_exit(self) -> None:
+        self._exit = await self._process.exited()
+        self._connection.finish_reading()
+
+    async def _watch_end(self) -> None:
+        await self._connection.closed.wait()
+        with anyio.move_on_after(STATUS_WAIT):
+            while not self._exit:
+                self._exit = await self._process.exited()
+        how = self._exit or "it closed its stdout"
+        self._error = self._process.post_mortem("agent_died", f"The agent died: {how}.")
+        self._dead.set()
+
+    # Sessions.
+
+    async def new(
+        self,
+        cwd: str,
+        mcp_servers: tuple[Mapping[str, Any], ...] = (),
+        additional_directories: tuple[str, ...] = (),
+    ) -> Mapping[str, Any]:
+        """Send `session/new`; return its raw result.
+
+        Raises:
+            BridgeError: `auth_required`, `start_failed`, `agent_died`.
+        """
+        params = self._setup(cwd, mcp_servers, additional_directories)
+        try:
+            result = await self._call("session/new", params)
+            answer = acp.read(acp.NewSessionResult, result, "the answer to session/new")
+        except BridgeError as error:
+            raise self._open_error("session/new", error) from None
+        return self._opened(answer.sessionId, result)
+
+    async def load(
+        self,
+        session_id: str,
+        cwd: str,
+        mcp_servers: tuple[Mapping[str, Any], ...] = (),
+        additional_directories: tuple[str, ...] = (),
+    ) -> Mapping[str, Any]:
+        """Send `session/load`; the agent replays the history before it answers.
+
+        Raises:
+            BridgeError: `resume_not_found`, `unsupported_control`, and those of `new`.
+        """
+        params = self._setup(cwd, mcp_servers, additional_directories)
+        return await self._reopen("session/load", ("loadSession",), session_id, params)
+
+    async def resume(
+        self,
+        session_id: str,
+        cwd: str,
+        mcp_servers: tuple[Mapping[str, Any], ...] = (),
+        additional_directories: tuple[str, ...] = (),
+    ) -> Mapping[str, Any]:
+        """Send `session/resume`; nothing is replayed.
+
+        Raises:
+            BridgeError: as `load`.
+        """
+        params = self._setup(cwd, mcp_servers, additional_directories)
+        marker = ("sessionCapabilities", "resume")
+        return await self._reopen("session/resume", marker, session_id, params)
+
+    def _setup(
+        self,
+        cwd: str,
+        mcp_servers: tuple[Mapping[str, Any], ...],
+        additional_directories: tuple[str, ...],
+    ) -> dict[str, Any]:
+        params: dict[str, Any] = {"cwd": cwd, "mcpServers": [dict(s) for s in mcp_servers]}
+        if additional_directories:
+            self._need("sessionCapabilities", "additionalDirectories")
+            params["additionalDirectories"] = list(additional_directories)
+        return params
+
+    async def _reopen(
+        self, method: str, marker: tuple[str, ...], session_id: str, params: dict[str, Any]
+    ) -> Mapping[str, Any]:
+        self._need(*marker)
+        try:
+            result = await self._call(method, {"sessionId": session_id, **params})
+        except BridgeError as error:
+            raise self._open_error(method, error) from None
+        return self._opened(session_id, result if isinstance(result, dict) else {})
+
+    def _need(self, *marker: str) -> None:
+        if not acp.can(self.capabilities, *marker):
+            message = f"The agent does not advertise {'.'.join(marker)}."
+            raise BridgeError("unsupported_control", message)
+
+    def _opened(self, session_id: str, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.session_id = session_id
+        self.session = result
+        told = acp.current_mode(result)
+        if told is not None:
+            self.mode = told
+        return {**result, "sessionId": session_id}
+
+    def _open_error(self, method: str, error: BridgeError) -> BridgeError:
+        if error.code == "agent_died":
+            return error
+        if error.rpc_code == AUTH_REQUIRED:
+            return self.login_error(error)
+        text = f"The agent refused {method}: {error.message}"
+        if method != "session/new" and _says_unknown_session(error):
+            return BridgeError("resume_not_found", text, data=error.data)
+        wrapped = self._process.post_mortem("start_failed", text)
+        wrapped.data.update(error.data)
+        return wrapped
+
+    def login_error(self, error: BridgeError) -> BridgeError:
+        """Return the error for an agent that asks for a login, with its methods named."""
+        methods = self.capabilities.get("authMethods")
+        listed = methods if isinstance(methods, list) else []
+        ids = [m["id"] for m in listed if isinstance(m, dict) and isinstance(m.get("id"), str)]
+        data = {**error.data, "authMethods": ids}
+        message = f"The agent needs a login: {error.message}"
+        return BridgeError("auth_required", message, hint=self._facts.login_hint or None, data=data)
+
+    # Modes.
+
+    async def set_mode(self, mode: str) -> None:
+        """Put the session into a mode and verify it; nothing is sent when it is there already.
+
+        Raises:
+            BridgeError: `mode_not_set`, saying what the agent offered and answered.
+        """
+        if self.mode == mode:
+            return
+        offered = acp.offered_modes(self.session)
+        if mode not in offered:
+            listed = ", ".join(offered) or "no modes"
+            raise self._mode_error(mode, f"it offers {listed}")
+        try:
+            with anyio.move_on_after(MODE_WAIT) as limit:
+                await self._send_mode(mode)
+                await self._confirmed(mode)
+        except BridgeError as error:
+            raise self._mode_error(mode, error.message) from None
+        if limit.cancelled_caught:
+            now = self.mode or "unknown"
+            raise self._mode_error(mode, f"it did not confirm it; its mode is {now}")
+
+    async def _send_mode(self, mode: str) -> None:
+        modes = self.session.get("modes")
+        if isinstance(modes, dict) and mode in acp.offered_modes({"modes": modes}):
+            await self.request("session/set_mode", {"modeId": mode})
+            if self._facts.mode_answer_suffices:
+                self.mode = mode
+            return
+        option = acp.mode_option_id(self.session)
+        assert option is not None  # it was offered, and not by `modes`
+        await self.set_config_option(option, mode)
+
+    async def _confirmed(self, mode: str) -> None:
+        while self.mode != mode:
+            await self._mode_changed.wait()
+
+    def mode_told(self, mode: str) -> None:
+        """Take in a mode that the agent announced."""
+        self.mode = mode
+        self._mode_changed.set()
+        self._mode_changed = anyio.Event()
+
+    def _mode_error(self, mode: str, why: str) -> BridgeError:
+        message = f"The agent could not be put into mode {mode!r}: {why}."
+        return BridgeError("mode_not_set", message, data={"mode": mode})
+
+    async def set_config_option(self, option: str, value: "str | bool") -> Any:
+        """Set a config option; return the raw result, the complete list of options.
+
+        Raises:
+            BridgeError: what the agent answered.
+        """
+        params: dict[str, Any] = {"configId": option, "value": value}
+        if isinstance(value, bool):
+            params["type"] = "boolean"
+        result = await self.request("session/set_config_option", params)
+        told = acp.current_mode(result) if isinstance(result, dict) else None
+        if told is not None:
+            self.mode_told(told)
+        return result
+
+    # Turns.
+
+    async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any]:
+        """Send a prompt; return the raw result when the turn has ended.
+
+        Raises:
+            BridgeError: `agent_died`, `auth_required`, `turn_failed`, `invalid_message`.
+        """
+        params = {"sessionId": self._session(), "prompt": [dict(block) for block in content]}
+        try:
+            result = await self._call("session/prompt", params)
+        except BridgeError as error:
+            if error.rpc_code == AUTH_REQUIRED:
+                raise self.login_error(error) from None
+            raise
+        if not isinstance(result, dict):
+            raise BridgeError("invalid_message", "The answer to session/prompt is not an object.")
+        return result
+
+    def cancel(self) -> None:
+        """Ask the agent to end the turn."""
+        if self.session_id is not None:
+            self._connection.notify("session/cancel", {"sessionId": self.session_id})
+
+    async def close(self) -> None:
+        """Have the agent free the session, where it can.
+
+        Raises:
+            BridgeError: what the agent answered.
+        """
+        if acp.can(self.capabilities, "sessionCapabilities", "close"):
+            await self.request("session/close", {})
+
+    async def stop(self, grace: float | None = None) -> tuple[int, ...]:
+        """End the process, tree and all; return the pids that are left."""
+        return await self._process.stop(grace)
+
+    def status(self) -> dict[str, Any]:
+        """Return what is known of the agent without asking it."""
+        return {
+            "pid": self._process.pid,
+            "agentSessionId": self.session_id,
+            "mode": self.mode,
+            "noise": self._connection.noise,
+            "alive": not self._connection.closed.is_set(),
+        }
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Send any request; the session id is filled in where it is missing.
+
+        Raises:
+            BridgeError: what the agent answered, or `agent_died`.
+        """
+        return await self._call(method, {"sessionId": self._session(), **params})
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send any notification; the session id is filled in where it is missing."""
+        self._connection.notify(method, {"sessionId": self._session(), **params})
+
+    def answer(self, call: Call, result: Any) -> None:
+        """Answer an open call of the agent now, before its handler has come to an end."""
+        self._connection.answer(call, result)
+
+    def _session(self) -> str:
+        if self.session_id is None:
+            raise BridgeError("no_such_session", "The agent's session is not open yet.")
+        return self.session_id
+
+    async def _call(self, method: str, params: Mapping[str, Any]) -> Any:
+        try:
+            await self._connection.drained()
+            return await self._connection.request(method, params)
+        except BridgeError as error:
+            if error.code != "agent_died":
+                raise
+        raise await self.died()
+
+
+def _says_unknown_session(error: BridgeError) -> bool:
+    """Tell whether an agent does not know the session.
+
+    The specification's code says so; agents in use also answer -32603 with the reason in prose,
+    so the catalogue of refusals is the code or, failing that, no other known meaning.
+    """
+    return error.rpc_code in (RESOURCE_NOT_FOUND, -32603, -32602)

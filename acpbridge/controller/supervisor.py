@@ -1,0 +1,284 @@
+"""Starts agents, watches them, ends them, and writes down what runs.
+
+Above are the runtimes, which see only `Launcher` and `AgentProcess`. Below is `transport.child`,
+the only code that starts processes. The life of each process is the table of `lifecycle`; this
+module turns what happens into its inputs and carries out what the cells say.
+"""
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from acpbridge.controller import census, lifecycle
+from acpbridge.controller.containment import Containment
+from acpbridge.controller.journal import Entry, Journal, Tree
+from acpbridge.controller.lifecycle import Action, Input, Life
+from acpbridge.controller.process import AgentProcess, LaunchSpec
+from acpbridge.errors import BridgeError
+from acpbridge.model.ports import Faults, no_faults
+from acpbridge.transport import keeper as kernel
+from acpbridge.transport.child import Child, ChildSpec, Keeper, ProcessId
+from acpbridge.transport.memory import ByteReceive, ByteSend
+from acpbridge.transport.tasks import background
+
+log = structlog.get_logger(__name__)
+
+# What stands in every error about an agent.
+STDERR_KEPT: Final = 16 * 1024
+
+# The journal follows the trees at this pace while agents run; a start writes it at once. Seconds.
+CENSUS_PACE: Final = 1.0
+
+# After the agent's exit its last words on stderr are waited for this long. Seconds.
+LAST_WORDS: Final = 0.2
+
+
+class SupervisedProcess:
+    """One agent behind its shim, as an `AgentProcess`."""
+
+    def __init__(
+        self, spec: LaunchSpec, child: Child, containment: Containment, redact: Callable[[str], str]
+    ) -> None:
+        self.spec = spec
+        self.child = child
+        self.life = Life.STARTING
+        self._containment = containment
+        self._redact = redact
+        self._stderr: deque[bytes] = deque()
+        self._stderr_size = 0
+        self._stderr_done = anyio.Event()
+
+    @property
+    def pid(self) -> int:
+        """Of the agent itself."""
+        return self.child.agent.pid
+
+    @property
+    def stdin(self) -> ByteSend:
+        """Where our bytes go."""
+        return self.child.stdin
+
+    @property
+    def stdout(self) -> ByteReceive:
+        """Where its bytes come from."""
+        return self.child.stdout
+
+    async def exited(self) -> str:
+        """Wait for the agent's own exit and return how it ended, for people."""
+        status = await self.child.wait_exit()
+        self.happened(Input.EXITED)
+        with anyio.move_on_after(LAST_WORDS):
+            await self._stderr_done.wait()
+        return str(status)
+
+    def initialized(self) -> None:
+        """Take note that it answered `initialize`."""
+        self.happened(Input.INITIALIZED)
+
+    def happened(self, what: Input) -> Action:
+        """Move along the table and return what is to be done."""
+        cell = lifecycle.step(self.life, what)
+        self.life = cell.state
+        return cell.action
+
+    def post_mortem(self, code: str, message: str) -> BridgeError:
+        """Return an error with the exit status and the end of its stderr, redacted."""
+        data: dict[str, object] = {"stderr": self.stderr_tail()}
+        if self.child.exit is not None:
+            data |= {"exitCode": self.child.exit.code, "signal": self.child.exit.signal}
+        hint = _better_command(self.spec) if code == "start_failed" else None
+        return BridgeError(code, message, hint=hint, data=data)
+
+    def stderr_tail(self) -> str:
+        """Return the last of what it wrote on stderr, redacted."""
+        text = b"".join(self._stderr)[-STDERR_KEPT:].decode("utf-8", "replace")
+        return self._redact(text)
+
+    async def drain_stderr(self) -> None:
+        """Read stderr to its end, for a full pipe would block the agent; keep the last of it."""
+        try:
+            while True:
+                chunk = await self.child.stderr.receive()
+                self._stderr.append(chunk)
+                self._stderr_size += len(chunk)
+                while self._stderr_size - len(self._stderr[0]) >= STDERR_KEPT:
+                    self._stderr_size -= len(self._stderr.popleft())
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+            self._stderr_done.set()
+
+    async def stop(self, grace: float | None = None) -> tuple[int, ...]:
+        """End the whole tree; return the pids that are left."""
+        if self.happened(Input.STOP) is Action.END_TREE:
+            wanted = self.spec.grace if grace is None else grace
+            receipt = await self._containment.end(self.child, wanted)
+            self.happened(Input.TREE_GONE)
+            return receipt.survivors
+        receipt = await self.child.wait_gone()
+        return receipt.survivors
+
+
+def _better_command(spec: LaunchSpec) -> str | None:
+    program = Path(spec.argv[0]).name if spec.argv else ""
+    right = spec.better.get(" ".join((program, *spec.argv[1:])))
+    return None if right is None else f"The command that speaks ACP is: {right}"
+
+
+class Supervisor:
+    """All agents of one daemon; use it as an async context manager.
+
+    Args:
+        journal: the file that says what runs.
+        containment: how trees are held.
+        redact: for what agents say on stderr.
+        faults: named points for tests.
+    """
+
+    def __init__(
+        self,
+        journal: Path,
+        containment: Containment,
+        redact: Callable[[str], str],
+        faults: Faults = no_faults,
+    ) -> None:
+        self._path = journal
+        self._containment = containment
+        self._redact = redact
+        self._faults = faults
+        self._running: dict[str, SupervisedProcess] = {}
+        self._changed = anyio.Event()
+        self._written: Journal | None = None
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self._keeper = await stack.enter_async_context(Keeper())
+            await stack.enter_async_context(background(self._keep_journal))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    @property
+    def containment(self) -> str:
+        """How trees are held, as status shows it."""
+        return self._containment.name
+
+    @property
+    def keeper_pid(self) -> int:
+        """Of the keeper; 0 while there is none."""
+        return self._keeper.pid
+
+    @asynccontextmanager
+    async def launch(self, spec: LaunchSpec) -> AsyncIterator[AgentProcess]:
+        """Start an agent; leaving the context ends its whole tree.
+
+        Raises:
+            BridgeError: `agent_not_found`, `start_failed`.
+        """
+        child = await self._keeper.spawn(ChildSpec(spec.argv, spec.env, spec.cwd))
+        process = SupervisedProcess(spec, child, self._containment, self._redact)
+        self._running[spec.name] = process
+        self._changed.set()
+        self._faults("supervisor.spawned")
+        try:
+            async with background(process.drain_stderr):
+                try:
+                    yield process
+                finally:
+                    # Bounded by its own limits: stdin closed, grace, TERM, last step.
+                    with anyio.CancelScope(shield=True):
+                        await process.stop()
+        finally:
+            if self._running.get(spec.name) is process:
+                del self._running[spec.name]
+            self._changed.set()
+            with anyio.CancelScope(shield=True):
+                await child.aclose()
+
+    # What runs.
+
+    def live(self) -> int:
+        """Return how many agents run."""
+        return len(self._running)
+
+    def owner_of(self, pid: int, mark: str = "ACPBRIDGE_MARK") -> str | None:
+        """Return whose tree a process is in, by its ancestors or its marker; None for nobody's.
+
+        Blocks for a few reads of /proc.
+        """
+        shims = {p.child.shim: name for name, p in self._running.items()}
+        line = census.ancestors(pid)
+        for entry in line:
+            if ProcessId(*entry) in shims:
+                return shims[ProcessId(*entry)]
+        for above, _ in line:
+            value = census.marker(above, mark)
+            if value:
+                return value.rpartition(".")[0]
+        return None
+
+    async def processes(self, name: str) -> list[census.ProcessInfo]:
+        """Return the whole tree of one owner, from the kernel, now."""
+        process = self._running.get(name)
+        if process is None:
+            return []
+        child = process.child
+        shim, agent = _pair(child.shim), _pair(child.agent)
+        return await anyio.to_thread.run_sync(census.tree, shim, agent)
+
+    async def keeper_info(self) -> census.ProcessInfo | None:
+        """Return the keeper as the kernel sees it."""
+        identity = self._keeper.identity
+        return await anyio.to_thread.run_sync(census.look, *_pair(identity), "keeper")
+
+    # The journal.
+
+    async def _keep_journal(self) -> None:
+        while True:
+            with anyio.move_on_after(CENSUS_PACE if self._running else None):
+                await self._changed.wait()
+            self._changed = anyio.Event()
+            try:
+                await anyio.to_thread.run_sync(self._write_journal)
+            except OSError as error:
+                log.warning("the process journal cannot be written", error=str(error))
+
+    def _write_journal(self) -> None:
+        trees = {name: _tree(process) for name, process in list(self._running.items())}
+        me = kernel.read_process(os.getpid())
+        assert me is not None
+        now = Journal(
+            boot_id=kernel.boot_id(),
+            uid=os.getuid(),
+            daemon=Entry(me.pid, me.start_ticks),
+            keeper=Entry(*_pair(self._keeper.identity)),
+            trees=trees,
+        )
+        if now != self._written:
+            now.write(self._path)
+            self._written = now
+
+
+def _pair(identity: ProcessId) -> tuple[int, int]:
+    return identity.pid, identity.start_ticks
+
+
+def _tree(process: SupervisedProcess) -> Tree:
+    child = process.child
+    argv = hashlib.sha256("\0".join(process.spec.argv).encode("utf-8", "surrogateescape"))
+    members = tuple(Entry(row.pid, row.start_ticks) for row in kernel.tree_of(child.shim.pid))
+    return Tree(Entry(*_pair(child.shim)), Entry(*_pair(child.agent)), members, argv.hexdigest())

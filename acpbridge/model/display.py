@@ -1,0 +1,60 @@
+"""Text of an agent made safe to look at: what cannot be seen is spelt out.
+
+A person approves what is on the screen. Control characters can rewrite it, bidi marks reorder it,
+zero-width characters and long blanks hide what follows. All of them, and the brackets that mark
+our own words, come out as `⟨...⟩`, so that no text can look like another.
+"""
+
+from itertools import groupby
+from typing import Final
+
+# Printable by category, yet drawn as nothing: fillers, joiners, the empty Braille cell.
+_BLANK: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+)
+# Our own brackets: a text that contains them could forge a mark.
+_BRACKETS: Final = frozenset("⟨⟩")
+
+# Deep indentation is still shown as it is; a payload cannot be pushed out of sight by so few.
+LONGEST_BLANK: Final = 16
+# As many in a row of one hidden character are shown each; a longer run is counted.
+_SINGLY: Final = 3
+
+
+def _invisible(character: str) -> bool:
+    # `isprintable` is false for controls, format (bidi, zero-width), surrogates, private use,
+    # unassigned, and every separator but the plain space.
+    return not character.isprintable() or character in _BLANK or character >= "\U000e0100"
+
+
+def hides(text: str) -> bool:
+    """Tell whether a text holds a control, bidi, zero-width or otherwise invisible character."""
+    if text.isascii():
+        return not text.isprintable()
+    return any(map(_invisible, text))
+
+
+def _shown(character: str, count: int) -> str:
+    if character == " ":
+        return " " * count if count < LONGEST_BLANK else f"⟨{count} spaces⟩"
+    if not (_invisible(character) or character in _BRACKETS):
+        return character * count
+    name = f"U+{ord(character):04X}"
+    return f"⟨{name}⟩" * count if count <= _SINGLY else f"⟨{count} of {name}⟩"
+
+
+def escape(text: str) -> str:
+    """Return the text with everything invisible in it spelt out; different texts stay different.
+
+    The result is one printable line: line ends and tabs are spelt out as well.
+    """
+    if text.isascii() and text.isprintable() and " " * LONGEST_BLANK not in text:
+        return text
+    return "".join(_shown(char, len(list(run))) for char, run in groupby(text))
+
+
+def clip(text: str, limit: int) -> str:
+    """Return at most `limit` characters of an escaped text, saying how many more there are."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}⟨{len(text) - limit} more characters⟩"

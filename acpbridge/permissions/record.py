@@ -1,0 +1,103 @@
+"""The fields of an audit record of a decision: evidence, never contents.
+
+Of a tool's arguments only what says *which* thing is touched goes in, the argv and the paths; the
+rest is covered by the hash of the request's bytes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from acpbridge.model.permission import Decision, PermissionRequest, ToolSubject
+from acpbridge.model.requesters import Requester
+
+# Where agents put a command and paths in a tool's arguments.
+_ARGV_KEYS: Final = ("command", "cmd", "argv", "args")
+_PATH_KEYS: Final = (
+    "path",
+    "paths",
+    "file_path",
+    "filePath",
+    "abs_path",
+    "absolute_path",
+    "cwd",
+    "old_path",
+    "new_path",
+)
+# A request that names more is recorded in part; the hash covers all of it.
+_MOST: Final = 64
+
+
+def decision_fields(
+    request: PermissionRequest,
+    rule: str,
+    decision: Decision,
+    requester: Requester | None,
+    latency: float,
+) -> dict[str, Any]:
+    """Return the fields of one decision; `latency` in seconds since the request came in."""
+    ask = request.ask
+    return {
+        **place_fields(request),
+        "agent_pid": ask.agent_pid,
+        "jsonrpc_id": ask.wire_id,
+        "tool_call_id": ask.subject.tool_call_id,
+        "tool_kind": ask.subject.kind if ask.subject.known_kind else "unknown",
+        "title": ask.subject.title,
+        "changed": list(ask.subject.changed),
+        "argv": _argv(ask.subject.raw_input),
+        "paths": _paths(ask.subject),
+        "raw_sha256": ask.raw_sha256,
+        "options": [
+            {"id": option.option_id, "kind": option.raw_kind or option.kind}
+            for option in ask.options[:_MOST]
+        ],
+        "rule_id": rule,
+        "decision": decision.effect,
+        "option_id": decision.option_id,
+        "reason": decision.reason,
+        "note": decision.note,
+        "decided_by": None if requester is None else requester_fields(requester),
+        "latency_ms": round(latency * 1000, 3),
+    }
+
+
+def place_fields(request: PermissionRequest) -> dict[str, Any]:
+    """Return the fields that say which request of which session a record is about."""
+    return {
+        "request_uid": request.id,
+        "agent": request.session.agent,
+        "session": str(request.session),
+        "turn": request.turn,
+    }
+
+
+def requester_fields(requester: Requester) -> dict[str, Any]:
+    """Return who somebody is, for `decided_by` and for refusals."""
+    return {
+        "client_id": requester.client_id,
+        "uid": requester.uid,
+        "pid": requester.pid,
+        "role": requester.role,
+        "session": None if requester.session is None else str(requester.session),
+    }
+
+
+def _argv(raw_input: Any) -> list[str] | None:
+    if not isinstance(raw_input, Mapping):
+        return None
+    words = [word for key in _ARGV_KEYS for word in _strings(raw_input.get(key))]
+    return words[:_MOST] or None
+
+
+def _paths(subject: ToolSubject) -> list[str]:
+    found = list(subject.locations)
+    if isinstance(subject.raw_input, Mapping):
+        found += (path for key in _PATH_KEYS for path in _strings(subject.raw_input.get(key)))
+    return list(dict.fromkeys(found))[:_MOST]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        yield from (item for item in value if isinstance(item, str))

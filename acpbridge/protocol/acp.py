@@ -1,0 +1,220 @@
+"""The shapes of ACP version 1 that the bridge acts on; everything else is relayed unread.
+
+Strict where it acts: a permission request, the modes of a session, the answers to `initialize`,
+`session/new` and `session/prompt`. Above are the runtimes and the faces; below is `errors`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+
+from acpbridge.errors import BridgeError
+
+PROTOCOL_VERSION: Final = 1
+
+CLIENT_INFO_NAME: Final = "acpbridge"
+
+STOP_REASONS: Final = frozenset(
+    {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
+)
+
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class InitializeResult(_Shape):
+    """The answer to `initialize`."""
+
+    protocolVersion: StrictInt  # noqa: N815 - the word on the wire
+    agentCapabilities: dict[str, Any] | None = None  # noqa: N815 - the word on the wire
+    authMethods: list[Any] | None = None  # noqa: N815 - the word on the wire
+
+
+class NewSessionResult(_Shape):
+    """The answer to `session/new`."""
+
+    sessionId: Annotated[StrictStr, Field(min_length=1)]  # noqa: N815 - the word on the wire
+
+
+class PromptResult(_Shape):
+    """The answer to `session/prompt`; an unknown stop reason is kept as it came."""
+
+    stopReason: StrictStr  # noqa: N815 - the word on the wire
+
+
+class WireOption(_Shape):
+    """An option of a permission request."""
+
+    optionId: StrictStr  # noqa: N815 - the word on the wire
+    name: StrictStr
+    kind: StrictStr
+
+
+class WireToolCall(_Shape):
+    """The tool call of a permission request; all but its id is optional."""
+
+    toolCallId: Annotated[StrictStr, Field(min_length=1)]  # noqa: N815 - the word on the wire
+    title: StrictStr | None = None
+    kind: StrictStr | None = None
+    content: list[dict[str, Any]] | None = None
+    locations: list[dict[str, Any]] | None = None
+    rawInput: Any = None  # noqa: N815 - the word on the wire
+
+
+class PermissionParams(_Shape):
+    """The params of `session/request_permission`."""
+
+    sessionId: StrictStr  # noqa: N815 - the word on the wire
+    toolCall: WireToolCall  # noqa: N815 - the word on the wire
+    options: list[WireOption]
+
+
+def read(shape: type[Shape], value: Any, what: str) -> Shape:
+    """Return the value in the given shape.
+
+    Raises:
+        BridgeError: `invalid_params`, naming the field.
+    """
+    try:
+        return shape.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = "/".join(map(str, first["loc"])) or "(top)"
+        message = f"{what}: {where}: {first['msg']}."
+        raise BridgeError("invalid_params", message) from None
+
+
+def update_kind(params: Any) -> str | None:
+    """Return the `sessionUpdate` word of an update's params, None if they are not an update."""
+    update = params.get("update") if isinstance(params, dict) else None
+    kind = update.get("sessionUpdate") if isinstance(update, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def member(text: str, *path: str) -> str | None:
+    """Return the text of the value at a path of keys in a JSON object, exactly as it is written.
+
+    Of equal keys the last one counts, as for the decoder that read the envelope.
+    """
+    for key in path:
+        found = None
+        for name, value in _members(text):
+            if name == key:
+                found = value
+        if found is None:
+            return None
+        text = found
+    return text
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each key of an object with the text of its value."""
+    scan = json.JSONDecoder().raw_decode
+    end = _skip(text, 0)
+    if text[end : end + 1] != "{":
+        return
+    end = _skip(text, end + 1)
+    while text[end : end + 1] == '"':
+        name, end = scan(text, end)
+        start = _skip(text, _skip(text, end) + 1)
+        _, end = scan(text, start)
+        yield name, text[start:end]
+        end = _skip(text, end)
+        if text[end : end + 1] != ",":
+            return
+        end = _skip(text, end + 1)
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def raw_update(line: bytes) -> bytes:
+    """Return the bytes of `params.update` of a `session/update` line, exactly as they came."""
+    found = member(line.decode("utf-8", "surrogateescape"), "params", "update")
+    return b"null" if found is None else found.encode("utf-8", "surrogateescape")
+
+
+def current_mode(result: Mapping[str, Any]) -> str | None:
+    """Return the mode that a session answer states: by its config option, else by `modes`."""
+    options = result.get("configOptions")
+    by_option = _mode_option(options) if isinstance(options, list) else None
+    if by_option is not None:
+        return by_option
+    modes = result.get("modes")
+    mode = modes.get("currentModeId") if isinstance(modes, dict) else None
+    return mode if isinstance(mode, str) else None
+
+
+def offered_modes(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids of the modes that a session answer offers, by either way of saying it."""
+    modes = result.get("modes")
+    listed = modes.get("availableModes") if isinstance(modes, dict) else None
+    ids = [m.get("id") for m in listed if isinstance(m, dict)] if isinstance(listed, list) else []
+    option = mode_option_id(result)
+    for item in result.get("configOptions") or []:
+        if isinstance(item, dict) and item.get("id") == option:
+            ids += _values(item.get("options"))
+    return tuple(dict.fromkeys(i for i in ids if isinstance(i, str)))
+
+
+def _values(options: Any) -> list[Any]:
+    out: list[Any] = []
+    for entry in options if isinstance(options, list) else []:
+        if isinstance(entry, dict):
+            out += [entry["value"]] if "value" in entry else _values(entry.get("options"))
+    return out
+
+
+def mode_option_id(result: Mapping[str, Any]) -> str | None:
+    """Return the id of the config option that holds the mode, None if there is none."""
+    options = result.get("configOptions")
+    for item in options if isinstance(options, list) else []:
+        if isinstance(item, dict) and item.get("category") == "mode":
+            found = item.get("id")
+            return found if isinstance(found, str) else None
+    return None
+
+
+def mode_of_update(params: Any) -> str | None:
+    """Return the mode that an update announces, None if it is about something else."""
+    kind = update_kind(params)
+    if kind == "current_mode_update":
+        update = params["update"]
+        mode = update.get("currentModeId", update.get("modeId"))
+        return mode if isinstance(mode, str) else None
+    if kind == "config_option_update":
+        options = params["update"].get("configOptions")
+        return _mode_option(options) if isinstance(options, list) else None
+    return None
+
+
+def _mode_option(options: list[Any]) -> str | None:
+    for item in options:
+        if isinstance(item, dict) and item.get("category") == "mode":
+            value = item.get("currentValue")
+            return value if isinstance(value, str) else None
+    return None
+
+
+def can(capabilities: Mapping[str, Any], *path: str) -> bool:
+    """Tell whether `agentCapabilities` holds a marker: true or an object, not absent or null."""
+    value: Any = capabilities.get("agentCapabilities")
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value is True or isinstance(value, dict)
+
+
+def selected(option_id: str | None) -> dict[str, Any]:
+    """Return the result of a permission request; None sends the outcome `cancelled`."""
+    if option_id is None:
+        return {"outcome": {"outcome": "cancelled"}}
+    return {"outcome": {"outcome": "selected", "optionId": option_id}}

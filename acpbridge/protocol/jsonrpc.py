@@ -1,0 +1,374 @@
+"""The symmetric JSON-RPC 2.0 peer, without I/O: it serves either end of any connection.
+
+Below is `framing`; above is `transport.connection`, which moves the bytes. Built on jsonrpc-base's
+messages and errors, which no other module imports. What the peer promises: an id of ours is never
+used twice; an incoming request is answered at most once; an id that is reused while it is open is
+answered with one error and the open request is withdrawn; any bytes give messages or `Noise`, never
+an exception.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+import jsonrpc_base
+from pydantic_core import from_json
+
+from acpbridge.errors import INVALID_REQUEST, BridgeError
+from acpbridge.protocol import strict
+from acpbridge.protocol.framing import DEFAULT_LIMIT, LineSplitter, TooLong
+
+# The only method whose lines are relayed unread but for their envelope.
+RELAYED: Final = "session/update"
+
+# An agent that opens more requests than this at once is answered with errors.
+MAX_OPEN_CALLS: Final = 256
+
+# The id of a line that was too long, where it stands before the method and the params.
+_EARLY_ID = re.compile(
+    rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9]+)'
+    rb'\s*,\s*"method"\s*:'
+)
+
+Id = str | int | float
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """A request of the other side, open until it is answered.
+
+    Attributes:
+        method: as it came.
+        params: decoded strictly.
+        id: the exact JSON value of its id.
+        line: the bytes as they came.
+        open: False once it was answered or withdrawn.
+    """
+
+    method: str
+    params: Any
+    id: Id
+    line: bytes
+    open: bool = True
+
+    @property
+    def wire_id(self) -> str:
+        """The id as JSON text, which tells 1, 1.0, "1" and true apart."""
+        return json.dumps(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A notification of the other side; `line` holds the bytes as they came."""
+
+    method: str
+    params: Any
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a request of ours: a result, or the error."""
+
+    id: int
+    result: Any = None
+    error: BridgeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """An open request that must not be answered any more; what was due has been sent."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Bytes that are no message for us: why, and the first of them.
+
+    Attributes:
+        reason: for the log.
+        head: at most 200 bytes, undecoded.
+        malformed_request: whether it was meant as a request; only these are held against a peer.
+    """
+
+    reason: str
+    head: bytes
+    malformed_request: bool = False
+
+
+Incoming = Call | Notification | Answer | Withdrawn | Noise
+
+
+class _Params(dict[str, Any]):
+    """Parameters that are written even when empty: jsonrpc-base leaves out a falsy object."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@dataclass(slots=True)
+class Peer:
+    """One end of a connection.
+
+    Attributes:
+        outbox: bytes that the peer itself wants sent (answers to broken requests), in order.
+        silent_on_noise: True towards an agent, which is never sent an id of null.
+    """
+
+    limit: int = DEFAULT_LIMIT
+    silent_on_noise: bool = True
+    outbox: list[bytes] = field(default_factory=list)
+    _ids: "count[int]" = field(default_factory=count)
+    _pending: dict[int, jsonrpc_base.Request] = field(default_factory=dict)
+    _open: dict[str, Call] = field(default_factory=dict)
+    _splitter: LineSplitter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._splitter = LineSplitter(self.limit)
+
+    # Sending.
+
+    def request(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
+        """Return a new id and the line to send.
+
+        Raises:
+            BridgeError: `message_too_large`.
+        """
+        number = next(self._ids)
+        request = jsonrpc_base.Request(method, _Params(params), number)
+        line = self._line(request.serialize())
+        self._pending[number] = request
+        return number, line
+
+    def notification(self, method: str, params: Mapping[str, Any]) -> bytes:
+        """Return the line to send.
+
+        Raises:
+            BridgeError: `message_too_large`.
+        """
+        return self._line(jsonrpc_base.Request(method, _Params(params), None).serialize())
+
+    def answer(self, call: Call, result: Any) -> bytes:
+        """Return the line that answers the call, nothing if it was answered or withdrawn."""
+        return self._respond(call, result, None)
+
+    def refuse(self, call: Call, error: BridgeError) -> bytes:
+        """Return the line that answers the call with an error, nothing if it is not open."""
+        return self._respond(call, None, wire_error(error))
+
+    def forget(self, number: int) -> None:
+        """Give up waiting for an answer; one that still comes is dropped."""
+        self._pending.pop(number, None)
+
+    def open_call(self, wire_id: str) -> Call | None:
+        """Return the open request of the other side with this id (JSON text)."""
+        return self._open.get(wire_id)
+
+    def close(self) -> list[int]:
+        """Return the ids of our requests that will never be answered; nothing is open after."""
+        for call in self._open.values():
+            call.open = False
+        self._open.clear()
+        pending = list(self._pending)
+        self._pending.clear()
+        return pending
+
+    def _respond(self, call: Call, result: Any, error: Mapping[str, Any] | None) -> bytes:
+        if not call.open:
+            return b""
+        request = jsonrpc_base.Request(call.method, None, call.id)
+        try:
+            line = self._line(jsonrpc_base.Response(request, result, error).serialize())
+        except BridgeError as too_large:
+            line = self._line(
+                jsonrpc_base.Response(request, None, wire_error(too_large)).serialize()
+            )
+        call.open = False
+        self._open.pop(call.wire_id, None)
+        return line
+
+    def _line(self, text: str) -> bytes:
+        line = text.encode("ascii") + b"\n"
+        if len(line) > self.limit:
+            message = f"The message has {len(line)} bytes; the limit is {self.limit}."
+            raise BridgeError("message_too_large", message)
+        return line
+
+    # Receiving.
+
+    def receive(self, chunk: bytes) -> list[Incoming]:
+        """Return what the chunk completes, in wire order. Look at `outbox` afterwards."""
+        return self._read(self._splitter.feed(chunk))
+
+    def finish(self) -> list[Incoming]:
+        """Return what an unfinished last line held, once the stream is at its end."""
+        return self._read(self._splitter.finish())
+
+    def _read(self, lines: list[bytes | TooLong]) -> list[Incoming]:
+        out: list[Incoming] = []
+        for line in lines:
+            if isinstance(line, TooLong):
+                out.append(self._too_long(line))
+            else:
+                out.extend(self._message(line))
+        return out
+
+    def _message(self, line: bytes) -> list[Incoming]:
+        try:
+            envelope = _lenient(line)
+        except ValueError:
+            return [self._noise("not JSON", line)]
+        if not isinstance(envelope, dict):
+            return [self._noise("not an object", line)]
+        if envelope.get("method") == RELAYED and "id" not in envelope:
+            return [Notification(RELAYED, envelope.get("params"), line)]
+        try:
+            message = strict.loads(line)
+        except strict.StrictError as error:
+            return [self._broken(envelope, str(error), line)]
+        return self._sorted(message, line)
+
+    def _sorted(self, message: dict[str, Any], line: bytes) -> list[Incoming]:
+        if "method" not in message:
+            return [self._answered(message, line)]
+        method = message["method"]
+        if not isinstance(method, str):
+            return [self._broken(message, "the method is not a string", line)]
+        if "id" not in message:
+            return [Notification(method, message.get("params"), line)]
+        if not _is_id(message["id"]):
+            return [self._broken(message, "the id is not a string or a number", line)]
+        if message.get("jsonrpc") != "2.0":
+            return [self._broken(message, "jsonrpc is not 2.0", line)]
+        return self._called(message, line)
+
+    def _called(self, message: dict[str, Any], line: bytes) -> list[Incoming]:
+        try:
+            request = jsonrpc_base.Request.parse(message)
+        except jsonrpc_base.ProtocolError as error:
+            return [self._broken(message, str(error), line)]
+        call = Call(request.method, request.params, request.msg_id, line)
+        earlier = self._open.get(call.wire_id)
+        if earlier is not None:
+            problem = BridgeError("invalid_message", "The id is in use by an open request.")
+            self.outbox.append(self.refuse(earlier, problem))
+            return [
+                Withdrawn(earlier),
+                Noise("an id was reused", line[:200], malformed_request=True),
+            ]
+        self._open[call.wire_id] = call
+        if len(self._open) > MAX_OPEN_CALLS:
+            problem = BridgeError("busy", "Too many requests are open on this connection.")
+            self.outbox.append(self.refuse(call, problem))
+            return [Noise("too many open requests", line[:200], malformed_request=True)]
+        return [call]
+
+    def _answered(self, message: dict[str, Any], line: bytes) -> Answer | Noise:
+        number = message.get("id")
+        if type(number) is not int or number not in self._pending:
+            return Noise("an answer to an unknown id", line[:200])
+        request = self._pending.pop(number)
+        error = message.get("error")
+        problem = _answer_problem(message)
+        if problem is not None:
+            text = f"The answer to {request.method} is broken: {problem}."
+            return Answer(number, error=BridgeError("invalid_message", text, data=_kept(message)))
+        try:
+            return Answer(number, request.parse_response(message))
+        except jsonrpc_base.ProtocolError:
+            return Answer(number, error=read_error(error or {}))
+
+    # What is no message.
+
+    def _noise(self, reason: str, line: bytes) -> Noise:
+        if not self.silent_on_noise:
+            body = {"code": -32700, "message": f"Parse error: {reason}"}
+            self.outbox.append(strict.dumps({"jsonrpc": "2.0", "id": None, "error": body}) + b"\n")
+        return Noise(reason, line[:200])
+
+    def _broken(self, message: Mapping[str, Any], reason: str, line: bytes) -> Noise | Answer:
+        """Answer a broken request by its id, if that can be read; fail what a broken answer is for.
+
+        Nothing is ever sent back for a broken answer.
+        """
+        number: Any = message.get("id")
+        if "method" in message:
+            if _is_id(number) and json.dumps(number) not in self._open:
+                self._refuse_id(number, reason)
+            return Noise(reason, line[:200], malformed_request="id" in message)
+        if type(number) is int and self._pending.pop(number, None) is not None:
+            text = f"An answer is broken: {reason}."
+            return Answer(number, error=BridgeError("invalid_message", text))
+        return Noise(f"a broken answer: {reason}", line[:200])
+
+    def _too_long(self, line: TooLong) -> Noise:
+        reason = f"a line of more than {line.limit} bytes"
+        found = _EARLY_ID.match(line.head)
+        if found:
+            self._refuse_id(json.loads(found.group(1)), reason)
+        return Noise(reason, line.head[:200], malformed_request=found is not None)
+
+    def _refuse_id(self, number: Id, reason: str) -> None:
+        body = {"code": INVALID_REQUEST, "message": f"Invalid request: {reason}"}
+        request = jsonrpc_base.Request("", None, number)
+        self.outbox.append(self._line(jsonrpc_base.Response(request, None, body).serialize()))
+
+
+def _lenient(line: bytes) -> Any:
+    try:
+        return from_json(line, allow_inf_nan=True)
+    except ValueError:
+        pass
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _answer_problem(message: Mapping[str, Any]) -> str | None:
+    error = message.get("error")
+    if message.get("jsonrpc") != "2.0":
+        return "jsonrpc is not 2.0"
+    if error is None:
+        return None if "result" in message else "it has neither a result nor an error"
+    if message.get("result") is not None:
+        return "it has a result and an error"
+    if not isinstance(error, dict) or type(error.get("code")) is not int:
+        return "its error has no code"
+    return None if isinstance(error.get("message"), str) else "its error has no message"
+
+
+def _kept(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {"error": message["error"]} if message.get("error") is not None else {}
+
+
+def wire_error(error: BridgeError) -> dict[str, Any]:
+    """Return the JSON-RPC error object of one of our errors."""
+    data = {"source": "acpbridge", "code": error.code, "hint": error.hint, **error.data}
+    return {"code": error.rpc_code, "message": error.message, "data": data}
+
+
+def read_error(error: Mapping[str, Any]) -> BridgeError:
+    """Return a peer's error object as an exception; our own come back as they were raised."""
+    code, message, data = error["code"], error["message"], error.get("data")
+    if isinstance(data, dict) and data.get("source") == "acpbridge":
+        rest = {k: v for k, v in data.items() if k not in ("source", "code", "hint")}
+        known = BridgeError.from_json({"code": data.get("code"), "message": message, "data": rest})
+        known.hint = str(data.get("hint", known.hint))
+        return known
+    kept = {"rpcCode": code} if data is None else {"rpcCode": code, "details": data}
+    return BridgeError("turn_failed", _meaning(message, data), data=kept, rpc_code=code)
+
+
+def _meaning(message: str, data: Any) -> str:
+    """Return the message with the details that agents hide in `data`."""
+    details = data.get("details") if isinstance(data, dict) else None
+    return f"{message}: {details}" if isinstance(details, str) and details != message else message

@@ -1,0 +1,115 @@
+"""What an agent has said of its tool calls, so that a question can be shown whole.
+
+Agents announce a call first and ask with half of it (codex leaves out the path of an edit), or ask
+before they announce it (gemini). Every sight of a `toolCallId` is therefore an upsert.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from acpbridge.model.permission import (
+    Option,
+    OptionKind,
+    PermissionAsk,
+    ToolKind,
+    ToolSubject,
+)
+from acpbridge.protocol.acp import PermissionParams, update_kind
+
+# Calls remembered per session; a question comes within a few updates of its announcement.
+REMEMBERED: Final = 512
+
+_FIELDS: Final = ("title", "kind", "content", "locations", "rawInput")
+_OPTION_KINDS: Final = {kind.value: kind for kind in OptionKind if kind is not OptionKind.UNKNOWN}
+_TOOL_KINDS: Final = {kind.value: kind for kind in ToolKind}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    fields: Mapping[str, Any]
+    open: bool
+
+
+class ToolCalls:
+    """The tool calls of one session, as far as they were told."""
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[str, _Seen] = OrderedDict()
+
+    def update(self, params: Any) -> None:
+        """Take in a `session/update`; anything but a tool call is ignored."""
+        if update_kind(params) not in ("tool_call", "tool_call_update"):
+            return
+        update = params["update"]
+        call_id = update.get("toolCallId")
+        if isinstance(call_id, str):
+            self._upsert(call_id, update)
+
+    @property
+    def running(self) -> bool:
+        """Whether a call was announced that has not ended."""
+        return any(call.open for call in self._calls.values())
+
+    def end_turn(self) -> None:
+        """Take every call as ended: none outlives its turn."""
+        for call_id, call in self._calls.items():
+            self._calls[call_id] = _Seen(call.fields, open=False)
+
+    def ask(self, params: PermissionParams, wire_id: str, sha256: str, pid: int) -> PermissionAsk:
+        """Return the question of a permission request, joined with what is known of its call."""
+        call = params.toolCall
+        before = self._calls[call.toolCallId].fields if call.toolCallId in self._calls else {}
+        now = {name: getattr(call, name) for name in _FIELDS if getattr(call, name) is not None}
+        self._upsert(call.toolCallId, now)
+        merged = {**before, **now}
+        kind = merged.get("kind")
+        subject = ToolSubject(
+            tool_call_id=call.toolCallId,
+            title=_text(merged.get("title")),
+            kind=_TOOL_KINDS.get(kind, ToolKind.OTHER) if isinstance(kind, str) else ToolKind.OTHER,
+            known_kind=isinstance(kind, str) and kind in _TOOL_KINDS,
+            raw_input=merged.get("rawInput"),
+            locations=_paths(merged.get("locations")),
+            content=_blocks(merged.get("content")),
+            changed=_changes(before, now),
+        )
+        options = tuple(
+            Option(o.optionId, o.name, _OPTION_KINDS.get(o.kind, OptionKind.UNKNOWN), o.kind)
+            for o in params.options
+        )
+        return PermissionAsk(subject, options, wire_id, sha256, pid)
+
+    def _upsert(self, call_id: str, update: Mapping[str, Any]) -> None:
+        seen = self._calls.pop(call_id, _Seen({}, open=True))
+        told = {name: update[name] for name in _FIELDS if update.get(name) is not None}
+        status = update.get("status")
+        is_open = seen.open if status is None else status not in ("completed", "failed")
+        self._calls[call_id] = _Seen({**seen.fields, **told}, is_open)
+        if len(self._calls) > REMEMBERED:
+            self._calls.popitem(last=False)
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields that a person was shown otherwise. An empty first input is no promise."""
+    return tuple(
+        name
+        for name in ("kind", "rawInput")
+        if name in now and before.get(name) not in (None, {}, now[name])
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _paths(value: Any) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else []
+    paths = (item.get("path") for item in items if isinstance(item, dict))
+    return tuple(path for path in paths if isinstance(path, str))
+
+
+def _blocks(value: Any) -> tuple[Mapping[str, Any], ...]:
+    items = value if isinstance(value, list) else []
+    return tuple(item for item in items if isinstance(item, dict))

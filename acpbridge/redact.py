@@ -1,0 +1,285 @@
+"""Secrets taken out of what is stored: known values and token patterns, in linear time.
+
+Pure: values are handed in, text comes out. Every floor above stores, logs and shows through it.
+It works on decoded text, so an escape in JSON hides nothing, and replaces each secret by
+`[redacted:<kind>:<first six hex digits of its sha256>]`.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+# Shorter values are words of everyday text, and would tear holes into every log.
+SHORTEST_VALUE: Final = 8
+# A tree deeper than this is no agent's honest message; recursion must stay bounded.
+DEEPEST: Final = 100
+TOO_DEEP: Final = "[redacted:too-deep]"
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH|COOKIE|SESSION", re.IGNORECASE)
+
+# Where a short prefix may begin a token: not within a word, but right after a colour sequence.
+# It also keeps the expressions linear: a run of word characters is entered only once.
+_START = r"(?:(?<![A-Za-z0-9_-])|(?<=[\[;][0-9]m)|(?<=[\[;][0-9][0-9]m))"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A kind of token. All `guards` are in a text, in JSON too, wherever the pattern matches."""
+
+    kind: str
+    guards: tuple[str, ...]
+    expression: re.Pattern[str]
+
+    def may_be_in(self, text: str) -> bool:
+        return all(guard in text for guard in self.guards)
+
+
+def _pattern(kind: str, guards: tuple[str, ...], expression: str) -> _Pattern:
+    return _Pattern(kind, guards, re.compile(expression))
+
+
+# The group `s`, where there is one, is the secret; else the whole match is.
+_PATTERNS: Final = (
+    _pattern("anthropic", ("sk-ant-",), r"sk-ant-[A-Za-z0-9_-]{16,}+"),
+    _pattern("openai", ("sk-",), _START + r"sk-[A-Za-z0-9_-]{20,}+"),
+    _pattern("github", ("ghp_",), r"ghp_[A-Za-z0-9]{20,}+"),
+    _pattern("github", ("gho_",), r"gho_[A-Za-z0-9]{20,}+"),
+    _pattern("github", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{20,}+"),
+    _pattern("aws", ("AKIA",), r"AKIA[A-Z0-9]{16}"),
+    _pattern("google", ("AIza",), r"AIza[A-Za-z0-9_-]{30,}+"),
+    _pattern("slack", ("xox",), r"xox[bp]-[A-Za-z0-9-]{10,}+"),
+    _pattern(
+        "jwt", ("eyJ",), _START + r"eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+"
+    ),
+    # The body may be broken by line ends, numbered or marked as in a listing or a diff; a block
+    # that is cut off before its end is still one.
+    _pattern(
+        "pem",
+        ("-----BEGIN ",),
+        r"-----BEGIN [A-Z0-9 ]{1,64}-----(?:[A-Za-z0-9+/=\s\\:,|→]++|-(?!-))*+"
+        r"(?:-----END [A-Z0-9 ]{1,64}-----)?",
+    ),
+    _pattern(
+        "authorization",
+        ("uthorization",),
+        r"[Aa]uthorization[\"'\\]{0,2}\s{0,4}:[ \t]{0,4}[\"'\\]{0,2}(?P<s>[^\r\n\"'\\]++)",
+    ),
+    _pattern(
+        "authorization",
+        ("AUTHORIZATION",),
+        r"AUTHORIZATION[\"'\\]{0,2}\s{0,4}:[ \t]{0,4}[\"'\\]{0,2}(?P<s>[^\r\n\"'\\]++)",
+    ),
+    # `git@` is the user of every ssh remote, and no secret.
+    _pattern("url", ("://", "@"), r"://(?!git@)(?P<s>[^\s/\"'<>\\?#]{1,1024})(?=@)"),
+)
+
+# Spellings in JSON that do not show a character as itself: the line must be decoded to be judged.
+_ESCAPES: Final = ("\\u", "\\/")
+_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# What stands between the strings of a line of JSON: numbers, words, structure.
+_BARE = re.compile(r'[^\s\[\]{}:,"]+')
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """One secret in a text; `match` is where the pattern began that found it."""
+
+    start: int
+    end: int
+    kind: str
+    match: int
+
+
+def _mark(kind: str, secret: str) -> str:
+    digest = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"[redacted:{kind}:{digest[:6]}]"
+
+
+def _occurrences(value: str, text: str) -> Iterator[_Span]:
+    at = text.find(value)
+    while at >= 0:
+        yield _Span(at, at + len(value), "env", at)
+        at = text.find(value, at + 1)
+
+
+def _merged(spans: list[_Span]) -> list[_Span]:
+    """Join spans that overlap, so that no half of a secret is left beside another's mark."""
+    merged: list[_Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        last = merged[-1] if merged else None
+        if last is None or span.start >= last.end:
+            merged.append(span)
+        elif span.end > last.end:
+            merged[-1] = _Span(last.start, span.end, last.kind, min(last.match, span.match))
+    return merged
+
+
+class Redactor:
+    """Knows the secret values of this process and its callers, and what tokens look like.
+
+    Args:
+        values: names and values of an environment; those with a telling name are learnt.
+    """
+
+    def __init__(self, values: Iterable[tuple[str, str]] = ()) -> None:
+        # Each value with the form that it has in a line of JSON without unneeded escapes.
+        self._values: dict[str, str] = {}
+        for name, value in values:
+            self.add(name, value)
+
+    def add(self, name: str, value: str) -> None:
+        """Learn a variable of an environment, if its name says that it is a secret."""
+        if _SECRET_NAME.search(name) is None:
+            return
+        for form in {value, value.strip()}:
+            if len(form) >= SHORTEST_VALUE:
+                self._values[form] = json.dumps(form, ensure_ascii=False)[1:-1]
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether a known value is longer than one line."""
+        return any("\n" in value for value in self._values)
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest known value."""
+        return max(map(len, self._values), default=0)
+
+    def text(self, text: str) -> str:
+        """Return the text without its secrets; the very same object if there are none."""
+        spans = self.spans(text)
+        return self.replace(text, spans) if spans else text
+
+    def value(self, value: Any) -> Any:
+        """Return a JSON tree with every string in it redacted, keys included."""
+        return self._value(value, DEEPEST)
+
+    def json_line(self, line: bytes) -> bytes:
+        """Return a line of JSON without secrets, its other bytes as they were.
+
+        A line that is not JSON is redacted as text. The very same object comes back when there is
+        nothing to redact.
+        """
+        text = line.decode("utf-8", "surrogateescape")
+        if not self._suspicious(text):
+            return line
+        pieces: list[str] = []
+        end = 0
+        for literal in _LITERAL.finditer(text):
+            pieces += self._bare(text[end : literal.start()]), self._literal(literal.group())
+            end = literal.end()
+        pieces.append(self._bare(text[end:]))
+        result = "".join(pieces)
+        if not _is_json(text):
+            result = self.text(result)
+        return line if result == text else result.encode("utf-8", "surrogateescape")
+
+    def spans(self, text: str) -> list[_Span]:
+        """Return where secrets are, in order and without overlap."""
+        found = [
+            span for value in self._values if value in text for span in _occurrences(value, text)
+        ]
+        for pattern in _PATTERNS:
+            if not pattern.may_be_in(text):
+                continue
+            group: str | int = "s" if "s" in pattern.expression.groupindex else 0
+            found += (
+                _Span(*match.span(group), pattern.kind, match.start())
+                for match in pattern.expression.finditer(text)
+            )
+        return _merged(found)
+
+    def replace(self, text: str, spans: list[_Span]) -> str:
+        """Return the text with a mark in place of each span."""
+        pieces: list[str] = []
+        end = 0
+        for span in spans:
+            pieces += text[end : span.start], _mark(span.kind, text[span.start : span.end])
+            end = span.end
+        return "".join((*pieces, text[end:]))
+
+    def _value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if not isinstance(value, dict | list | tuple):
+            return value
+        if depth == 0:
+            return TOO_DEEP
+        if isinstance(value, dict):
+            return {
+                self._value(key, depth): self._value(item, depth - 1) for key, item in value.items()
+            }
+        return [self._value(item, depth - 1) for item in value]
+
+    def _suspicious(self, raw: str) -> bool:
+        """Tell whether a raw line could hold a secret; never wrongly says no."""
+        return (
+            any(escape in raw for escape in _ESCAPES)
+            or any(form in raw for form in self._values.values())
+            or any(pattern.may_be_in(raw) for pattern in _PATTERNS)
+        )
+
+    def _literal(self, literal: str) -> str:
+        body = literal[1:-1]
+        if "\\" in body:
+            with suppress(ValueError):  # not JSON after all: judged as the text that it is
+                body = json.loads(literal, strict=False)
+        redacted = self.text(body)
+        return literal if redacted is body else json.dumps(redacted)
+
+    def _bare(self, gap: str) -> str:
+        def quoted(found: re.Match[str]) -> str:
+            redacted = self.text(found.group())
+            # A number that is a secret becomes a string, so that the line stays JSON.
+            return found.group() if redacted == found.group() else json.dumps(redacted)
+
+        return gap if len(gap) < SHORTEST_VALUE else _BARE.sub(quoted, gap)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+class StreamRedactor:
+    """Redacts a text that comes in pieces: a secret that is cut by a border is found.
+
+    What follows the last line end is held back, and a block that may go on, up to a bound; a
+    secret longer than the bound is cut.
+    """
+
+    # A 4096-bit private key in PEM is 3.3 KB; twice that covers its listing with line numbers.
+    BOUND: Final = 8192
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """Take a piece; return what is now certain, redacted."""
+        held = self._held + text
+        spans = self._redactor.spans(held)
+        cut = held.rfind("\n") + 1
+        if self._redactor.has_lines:
+            cut = min(cut, max(0, len(held) - self._redactor.longest + 1))
+        cut = max(cut, len(held) - self.BOUND)
+        for span in reversed(spans):
+            # Not within a secret, nor after the beginning of one that may go on.
+            if span.match < cut and (cut < span.end or span.end == len(held)):
+                cut = span.match
+        if len(held) - cut > 2 * self.BOUND:
+            cut = len(held)
+        self._held = held[cut:]
+        return self._redactor.replace(held[:cut], [span for span in spans if span.end <= cut])
+
+    def flush(self) -> str:
+        """Return what is held back, redacted, at the end of the stream."""
+        held, self._held = self._held, ""
+        return self._redactor.text(held)

@@ -1,0 +1,169 @@
+"""The runtime of agents that speak ACP: a supervised process behind the seam."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from acpbridge.controller.acp_controller import AcpRuntimeController
+from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
+from acpbridge.errors import BridgeError
+from acpbridge.model.events import Fact
+from acpbridge.protocol import acp
+from acpbridge.protocol.framing import DEFAULT_LIMIT
+from acpbridge.protocol.jsonrpc import Peer
+from acpbridge.runtimes.acp_client import AcpClient
+from acpbridge.runtimes.base import (
+    Load,
+    New,
+    Opening,
+    RuntimeSession,
+    SessionHost,
+    SessionSpec,
+    TurnResult,
+)
+from acpbridge.runtimes.command import command_for
+
+
+class AcpRuntime:
+    """Runs ACP agents with the launcher that it is given: real processes, or ends in memory.
+
+    Args:
+        launcher: starts agents.
+        max_message_bytes: limit of one line in either direction.
+    """
+
+    def __init__(self, launcher: Launcher, max_message_bytes: int = DEFAULT_LIMIT) -> None:
+        self._launcher = launcher
+        self._limit = max_message_bytes
+
+    @asynccontextmanager
+    async def connect(self, spec: SessionSpec, host: SessionHost) -> AsyncIterator[RuntimeSession]:
+        """Start the agent and have `initialize` answered; leaving the context ends it.
+
+        Raises:
+            BridgeError: `agent_not_found`, `start_failed`, `start_timeout`, `protocol_version`.
+        """
+        definition = spec.definition
+        command = command_for(definition, spec.env, spec.cwd)
+        launch = LaunchSpec(
+            name=str(spec.key),
+            argv=command.argv,
+            env=dict(spec.env),
+            cwd=spec.cwd,
+            grace=definition.facts.grace,
+            better=definition.facts.wrong_commands,
+        )
+        async with self._launcher.launch(launch) as process:
+            session = _AcpSession(spec, host, process, self._limit, cold=command.cold)
+            async with session.controller:
+                await session.controller.connect()
+                yield session
+
+
+class _AcpSession:
+    """An agent's session over its own process."""
+
+    def __init__(
+        self, spec: SessionSpec, host: SessionHost, process: AgentProcess, limit: int, *, cold: bool
+    ) -> None:
+        self._spec = spec
+        self._host = host
+        self._process = process
+        self._client = AcpClient(host, process.pid, self._mode_told)
+        self._opened = False
+        self.controller = AcpRuntimeController(
+            process,
+            self._client,
+            spec.definition.facts,
+            start_seconds=spec.cold_start_seconds if cold else spec.start_seconds,
+            answering=self._client.answering,
+            peer=Peer(limit),
+        )
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        return self.controller.capabilities
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def mode(self) -> str | None:
+        return self.controller.mode
+
+    @property
+    def tool_running(self) -> bool:
+        return self._client.tools.running
+
+    async def open(self, how: Opening) -> Mapping[str, Any]:
+        spec, controller = self._spec, self.controller
+        setup = (spec.cwd, spec.mcp_servers, spec.additional_directories)
+        if isinstance(how, New):
+            result = await controller.new(*setup)
+        else:
+            self._client.session_id = how.session_id
+            # What a load sends before its answer is history, which our log has already.
+            self._client.replaying = isinstance(how, Load)
+            reopen = controller.load if isinstance(how, Load) else controller.resume
+            try:
+                result = await reopen(how.session_id, *setup)
+            finally:
+                self._client.replaying = False
+        self._client.session_id = controller.session_id
+        await self._ensure_mode()
+        self._opened = True
+        return result
+
+    async def _ensure_mode(self) -> None:
+        wanted = self._spec.definition.wanted_mode
+        if wanted is not None:
+            await self.set_mode(wanted)
+        elif self.mode is not None:
+            self._refuse_bypass(self.mode)
+
+    async def set_mode(self, mode: str) -> None:
+        self._refuse_bypass(mode)
+        await self.controller.set_mode(mode)
+
+    def _refuse_bypass(self, mode: str) -> None:
+        definition = self._spec.definition
+        if mode in definition.facts.bypass_modes and not definition.allow_bypass:
+            message = f"Mode {mode!r} of {definition.id} asks nobody; it is refused."
+            raise BridgeError("bypass_refused", message)
+
+    def _mode_told(self, mode: str) -> None:
+        before = self.controller.mode
+        self.controller.mode_told(mode)
+        if self._opened and mode != before:
+            self._host.emit(Fact("mode_changed", {"mode": mode, "before": before}))
+
+    async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
+        self._client.begin_turn()
+        try:
+            raw = await self.controller.prompt(content)
+        finally:
+            self._client.end_turn()
+        reason = raw.get("stopReason")
+        return TurnResult(raw, reason if isinstance(reason, str) else "")
+
+    def cancel(self) -> None:
+        # The protocol wants every open question answered before the cancel is seen to be done.
+        for call in self._client.cancel_turn():
+            self.controller.answer(call, acp.selected(None))
+        self.controller.cancel()
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+        return await self.controller.request(method, params)
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        self.controller.notify(method, params)
+
+    async def close(self) -> None:
+        await self.controller.close()
+
+    async def died(self) -> BridgeError:
+        return await self.controller.died()
+
+    async def stop(self, grace: float | None = None) -> tuple[int, ...]:
+        return await self.controller.stop(grace)

@@ -1,0 +1,135 @@
+"""What an ACP agent may call on us: its updates, its questions, and everything else it asks.
+
+Updates are relayed as they came. A question is read strictly, joined with what was announced, and
+decided by the session's host; the answer is looked at once more just before it is written. Nothing
+that was not advertised is served.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.events import Fact, Update
+from acpbridge.model.permission import Decision, PermissionAsk
+from acpbridge.permissions import policy
+from acpbridge.protocol import acp
+from acpbridge.protocol.jsonrpc import RELAYED, Call, Notification
+from acpbridge.protocol.toolcalls import ToolCalls
+from acpbridge.runtimes.base import SessionHost
+
+PERMISSION: Final = "session/request_permission"
+
+# A person cannot approve what cannot be shown (row 12).
+MAX_PERMISSION_BYTES: Final = 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Open:
+    """A question under way, with its decision once there is one."""
+
+    ask: PermissionAsk
+    decision: Decision | None = None
+
+
+class AcpClient:
+    """The client side of one agent connection: a `Handler` for `Connection`.
+
+    Args:
+        host: the session that the agent runs for.
+        pid: of the agent, for the audit.
+        on_mode: told of every mode that the agent announces.
+    """
+
+    def __init__(self, host: SessionHost, pid: int, on_mode: Callable[[str], None]) -> None:
+        self._host = host
+        self._pid = pid
+        self._on_mode = on_mode
+        self._open: dict[Call, _Open] = {}
+        self._cancelled = False
+        self.session_id: str | None = None
+        self.replaying = False
+        self.replayed = 0
+        self.tools = ToolCalls()
+
+    async def room(self) -> None:
+        """Wait until the log can take more of what the agent says."""
+        await self._host.room()
+
+    # Turns.
+
+    def begin_turn(self) -> None:
+        """Take questions again."""
+        self._cancelled = False
+
+    def end_turn(self) -> None:
+        """No tool call outlives its turn."""
+        self.tools.end_turn()
+
+    def cancel_turn(self) -> list[Call]:
+        """From now on every question of this turn is answered `cancelled`; return the open ones."""
+        self._cancelled = True
+        return list(self._open)
+
+    # What the agent says.
+
+    def on_notification(self, notification: Notification) -> None:
+        """Record an update, or any other notification as a notice."""
+        if notification.method != RELAYED:
+            values = {"method": notification.method, "params": notification.params}
+            self._host.emit(Fact("notice", {"kind": "agent_notification", **values}))
+            return
+        params = notification.params
+        kind = acp.update_kind(params)
+        if kind is None or not self._is_ours(params):
+            return
+        mode = acp.mode_of_update(params)
+        if mode is not None:
+            self._on_mode(mode)
+        if self.replaying:
+            self.replayed += 1
+            return
+        self.tools.update(params)
+        self._host.emit(Update(acp.raw_update(notification.line), kind))
+
+    def _is_ours(self, params: Mapping[str, Any]) -> bool:
+        """Updates may come before the answer that names the session, for another never."""
+        return self.session_id is None or params.get("sessionId") == self.session_id
+
+    # What the agent asks.
+
+    async def on_call(self, call: Call) -> Any:
+        """Serve a request of the agent.
+
+        Raises:
+            BridgeError: the answer.
+        """
+        if call.method == PERMISSION:
+            return await self._permission(call)
+        return await self._host.call(call.method, call.params)
+
+    async def _permission(self, call: Call) -> dict[str, Any]:
+        if len(call.line) > MAX_PERMISSION_BYTES:
+            message = f"A permission request may have {MAX_PERMISSION_BYTES} bytes at most."
+            raise BridgeError("message_too_large", message)
+        params = acp.read(acp.PermissionParams, call.params, PERMISSION)
+        if params.sessionId != self.session_id:
+            raise BridgeError("invalid_params", "The session of the request is not open here.")
+        sha256 = hashlib.sha256(call.line).hexdigest()
+        entry = _Open(self.tools.ask(params, call.wire_id, sha256, self._pid))
+        self._open[call] = entry
+        try:
+            entry.decision = await self._host.ask(entry.ask)
+        except BaseException:
+            del self._open[call]
+            raise
+        return acp.selected(entry.decision.option_id)
+
+    def answering(self, call: Call, result: Any) -> Any:
+        """Return what is really written: a turn cancelled meanwhile gets no allow any more."""
+        entry = self._open.pop(call, None)
+        if entry is None:
+            return result
+        valid = entry.decision is not None and policy.still_valid(entry.ask, entry.decision)
+        return result if valid and not self._cancelled else acp.selected(None)

@@ -1,0 +1,175 @@
+"""The event database of one agent: a row per session and chunk. Blocking, for worker threads.
+
+Above is the writer, which calls it from one thread at a time; `read` alone may run beside that, on
+a connection of its own. What is stored is the redacted copy.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+from acpbridge.model.ports import Faults
+from acpbridge.store.database import Schema, is_damage, open_database, rebuild, transaction
+from acpbridge.store.ring import CHUNK_BYTES, Chunk
+
+_SCHEMA: Final = Schema(
+    application_id=0x41435045,  # "ACPE"
+    version=1,
+    script="""
+        CREATE TABLE events (
+            session_key TEXT NOT NULL,
+            first_seq INTEGER NOT NULL,
+            last_seq INTEGER NOT NULL,
+            lines BLOB NOT NULL,
+            tenant_id TEXT NOT NULL DEFAULT '',
+            user_id TEXT NOT NULL DEFAULT '',
+            host_id TEXT NOT NULL DEFAULT ''
+        );
+        CREATE UNIQUE INDEX events_by_session ON events (session_key, last_seq);
+    """,
+    tables=("events",),
+    settings=(
+        "page_size=16384",  # 0.8 us of CPU an event; 2.4 with pages of 4 KiB
+        "journal_mode=WAL",
+        "synchronous=NORMAL",  # safe against SIGKILL; decisions go to the ledger, which is FULL
+        "journal_size_limit=33554432",
+    ),
+    check=False,  # a log may be large: a damaged page shows when it is met
+)
+
+_INSERT: Final = (
+    "INSERT INTO events (session_key, first_seq, last_seq, lines) VALUES (:key, :first, :last, :b)"
+)
+
+Row = dict[str, str | int | bytes]
+
+
+class EventFile:
+    """One agent's events.
+
+    Args:
+        path: of the database; created with the first use.
+        redact: makes the stored copy of a line; pure and total.
+        faults: passes `log.before_commit` and `log.after_commit`.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[bytes], bytes], faults: Faults) -> None:
+        self.path = path
+        self.notices: list[str] = []
+        self._redact = redact
+        self._faults = faults
+        self._connection: sqlite3.Connection | None = None
+        self._suspect = False
+
+    def last(self, session: str) -> int:
+        """Return the highest number that is stored for the session, 0 for none."""
+        query = "SELECT max(last_seq) FROM events WHERE session_key = ?"
+        try:
+            (last,) = self._open().execute(query, (session,)).fetchone()
+        except sqlite3.DatabaseError as error:
+            self._drop(error)
+            if not is_damage(error):
+                raise
+            (last,) = self._open().execute(query, (session,)).fetchone()
+        return int(last or 0)
+
+    def write(self, chunks: Sequence[Chunk], *, again: bool) -> None:
+        """Commit the chunks in one transaction.
+
+        Args:
+            chunks: to be stored.
+            again: whether this was tried before; the failed attempt may have left them behind.
+
+        Raises:
+            sqlite3.Error, OSError: nothing is certain; to be called again.
+        """
+        rows = [row for chunk in chunks for row in self._rows(chunk)]
+        try:
+            self._faults("log.before_commit")
+            connection = self._open()
+            with transaction(connection):
+                if again:
+                    connection.executemany(
+                        "DELETE FROM events WHERE session_key = ? AND last_seq >= ?",
+                        [(chunk.stream.name, chunk.first) for chunk in chunks],
+                    )
+                connection.executemany(_INSERT, rows)
+            self._faults("log.after_commit")
+        except (sqlite3.Error, OSError) as error:
+            self._drop(error)
+            raise
+
+    def read(self, session: str, after: int, upto: int) -> tuple[int, list[bytes]]:
+        """Return the number of the first line after `after`, and lines up to a chunk's worth.
+
+        The number is greater than `after + 1` only where a damaged file lost events; there are no
+        lines if it lost all up to `upto`.
+
+        Raises:
+            sqlite3.Error: the file cannot be read.
+        """
+        first, lines, size = after + 1, list[bytes](), 0
+        try:
+            connection = sqlite3.connect(self.path, timeout=5.0, isolation_level=None)
+            with closing(connection):
+                rows = connection.execute(
+                    "SELECT first_seq, lines FROM events"
+                    " WHERE session_key = ? AND last_seq > ? AND last_seq <= ? ORDER BY last_seq",
+                    (session, after, upto),
+                )
+                for number, blob in rows:
+                    size += len(blob)
+                    if lines and (size > CHUNK_BYTES or number != first + len(lines)):
+                        break
+                    first = max(number, first)
+                    lines += blob.split(b"\n")[first - number :] if not lines else blob.split(b"\n")
+        except sqlite3.DatabaseError as error:
+            if is_damage(error):
+                self._suspect = True
+            raise
+        return first, lines
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.close()
+
+    def _open(self) -> sqlite3.Connection:
+        if self._suspect:
+            self.close()
+            opened = rebuild(self.path, _SCHEMA)
+            self._suspect = False
+        elif self._connection is not None:
+            return self._connection
+        else:
+            opened = open_database(self.path, _SCHEMA)
+        self.notices += opened.notices
+        self._connection = opened.connection
+        return opened.connection
+
+    def _drop(self, error: Exception) -> None:
+        # After an error of the disk a connection may not recover; a new one costs little.
+        if is_damage(error):
+            self._suspect = True
+        with suppress(sqlite3.Error):
+            self.close()
+
+    def _rows(self, chunk: Chunk) -> Iterator[Row]:
+        # A line end within a line could only be the redactor's: it would shift every number.
+        redacted = [self._redact(line).replace(b"\n", b" ") for line in chunk.lines]
+        start, size = 0, 0
+        for index, line in enumerate(redacted):
+            size += len(line) + 1
+            if size > CHUNK_BYTES and index > start:  # redaction can lengthen a line
+                yield _row(chunk, start, redacted[start:index])
+                start, size = index, len(line) + 1
+        yield _row(chunk, start, redacted[start:])
+
+
+def _row(chunk: Chunk, start: int, lines: list[bytes]) -> Row:
+    first = chunk.first + start
+    last = first + len(lines) - 1
+    return {"key": chunk.stream.name, "first": first, "last": last, "b": b"\n".join(lines)}

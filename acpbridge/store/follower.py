@@ -1,0 +1,88 @@
+"""Reading a session's events by number: a cursor over the ring and, behind it, the log.
+
+A follower holds nothing but its position, so one that never reads costs nothing and holds nobody
+up. Above are the faces.
+"""
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.lowlevel
+
+from acpbridge.store.ring import Stream
+
+History = Callable[[Stream, int], Awaitable[tuple[int, list[bytes]]]]
+
+
+class Follower:
+    """A cursor over one session's events; for one reader at a time.
+
+    Args:
+        stream: of the session.
+        history: reads stored lines after a number.
+        after: number of the last event that is not wanted any more, 0 to begin at the first.
+
+    Attributes:
+        position: number of the last event that was returned.
+        redacted: whether the last read came from the stored, redacted copy.
+    """
+
+    def __init__(self, stream: Stream, history: History, after: int) -> None:
+        self.position = after
+        self.redacted = False
+        self._stream = stream
+        self._history = history
+        self._closed = False
+
+    async def read(self) -> list[bytes]:
+        """Return the next lines, at least one and at most 256 KiB or one line; wait for them.
+
+        Raises:
+            anyio.ClosedResourceError: the follower was closed.
+            BridgeError: `internal`, when older events cannot be read from the disk.
+        """
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        while True:
+            if self._closed:
+                raise anyio.ClosedResourceError
+            lines = await self._next()
+            if lines:
+                return lines
+
+    async def _next(self) -> list[bytes]:
+        stream = self._stream
+        if self.position >= stream.committed:
+            await stream.news()
+            return []
+        lines = stream.since(self.position)
+        self.redacted = lines is None
+        if lines is not None:
+            self.position += len(lines)
+            return lines
+        upto = stream.committed
+        first, lines = await self._history(stream, self.position)
+        # Events that a damaged file has lost are passed over: nobody can show them any more.
+        self.position = first + len(lines) - 1 if lines else self._beyond_loss(upto)
+        return lines
+
+    def _beyond_loss(self, upto: int) -> int:
+        recent = self._stream.recent
+        return recent[0].first - 1 if recent and recent[0].first <= upto else upto
+
+    async def aclose(self) -> None:
+        """End the follower; a read that waits raises."""
+        self._closed = True
+        self._stream.wake()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()

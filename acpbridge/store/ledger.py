@@ -1,0 +1,231 @@
+"""The ledger: one durable file for sessions, runs, questions and what is to be delivered.
+
+What a call has returned is on disk, power loss included. Calls happen one at a time in a worker
+thread, never on the event loop. Above is the router; below are the tables.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import anyio
+from anyio.to_thread import run_sync
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.permission import Decision
+from acpbridge.model.ports import Faults, no_faults
+from acpbridge.model.sessions import Outcome, RunRecord, SessionRecord
+from acpbridge.store.database import Opened, open_database, store_error, transaction
+from acpbridge.store.records import (
+    OutboxEntry,
+    QuestionRecord,
+    ascii_text,
+    dumps,
+    read_outbox,
+    read_question,
+    read_run,
+    read_session,
+    write_ending,
+    write_outbox,
+)
+from acpbridge.store.tables import (
+    OUTBOX,
+    QUESTIONS,
+    RUNS,
+    SCHEMA,
+    SESSIONS,
+    RecoveryReport,
+    insert_run,
+    recover,
+    upsert_session,
+)
+
+T = TypeVar("T")
+
+FILE_NAME: Final = "state.db"
+
+_CLOSE_SECONDS: Final = 2.0
+
+
+class Ledger:
+    """The ledger of one state directory; a context manager that opens and closes the file.
+
+    Every method raises BridgeError `store_full` where the file cannot be read or written; nothing
+    of a call that raised is stored, and the next one may work again.
+
+    Args:
+        root: the state directory.
+        faults: passes `ledger.before_commit` and `ledger.after_commit` around each change.
+    """
+
+    def __init__(self, root: Path, faults: Faults = no_faults) -> None:
+        self.path = root / FILE_NAME
+        self._faults = faults
+        self._opened: Opened | None = None
+        # A cancelled call is waited for, so that this limit also keeps the connection to one.
+        self._thread = anyio.CapacityLimiter(1)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What an operator should know of a damaged file that was moved aside."""
+        return () if self._opened is None else self._opened.notices
+
+    async def put_session(self, record: SessionRecord) -> None:
+        """Store a session, in place of what was stored of it."""
+        await self._change(lambda connection: upsert_session(connection, record))
+
+    async def session(self, key: SessionKey) -> SessionRecord | None:
+        """Return a session, None if there never was one of this key."""
+        query = f"{SESSIONS} WHERE session_key = ?"
+        rows = await self._rows(query, (str(key),))
+        return read_session(*rows[0]) if rows else None
+
+    async def sessions(self) -> list[SessionRecord]:
+        """Return all sessions, in the order they were first stored."""
+        return [read_session(*row) for row in await self._rows(f"{SESSIONS} ORDER BY rowid")]
+
+    async def put_run(self, record: RunRecord) -> bool:
+        """Store a run; False, and nothing stored, if its id or idempotency key is taken."""
+        return await self._change(lambda connection: insert_run(connection, record))
+
+    async def finish_run(
+        self,
+        run_id: str,
+        outcome: Outcome,
+        stop_reason: str | None,
+        error: Mapping[str, Any] | None,
+        ended_at: str,
+    ) -> bool:
+        """Store how a run ended; False, and nothing stored, if it had ended or never was."""
+        ending = write_ending(outcome, stop_reason, error, ended_at)
+        return await self._update(
+            "UPDATE runs SET outcome = ?, ending = ? WHERE run_id = ? AND outcome IS NULL",
+            (outcome, ending, ascii_text(run_id)),
+        )
+
+    async def run(self, run_id: str) -> RunRecord | None:
+        """Return a run, None if there never was one of this id."""
+        rows = await self._rows(f"{RUNS} WHERE run_id = ?", (ascii_text(run_id),))
+        return read_run(*rows[0]) if rows else None
+
+    async def runs(self, key: SessionKey) -> list[RunRecord]:
+        """Return the runs of a session, in the order they were accepted."""
+        rows = await self._rows(f"{RUNS} WHERE session_key = ? ORDER BY rowid", (str(key),))
+        return [read_run(*row) for row in rows]
+
+    async def run_by_idempotency(self, idempotency_key: str) -> RunRecord | None:
+        """Return the run that was accepted under a key, None if there is none."""
+        query = f"{RUNS} WHERE idempotency_key = ?"
+        rows = await self._rows(query, (ascii_text(idempotency_key),))
+        return read_run(*rows[0]) if rows else None
+
+    async def put_question(self, question: QuestionRecord) -> None:
+        """Store an open question, before anybody is asked."""
+        row = (
+            question.id,
+            str(question.session),
+            question.turn,
+            question.asked_at,
+            question.expires_at,
+        )
+        await self._update(
+            "INSERT INTO questions (id, session_key, turn, asked_at, expires_at)"
+            " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            row,
+        )
+
+    async def decide_question(self, question_id: str, decision: Decision, decided_at: str) -> bool:
+        """Store the decision; False, and nothing stored, if there is one or no such question."""
+        return await self._update(
+            "UPDATE questions SET decided_at = ?, decision = ? WHERE id = ? AND decided_at IS NULL",
+            (decided_at, dumps(decision.to_json()), question_id),
+        )
+
+    async def question(self, question_id: str) -> QuestionRecord | None:
+        """Return a question, open or decided; None if there never was one of this id."""
+        rows = await self._rows(f"{QUESTIONS} WHERE id = ?", (question_id,))
+        return read_question(rows[0]) if rows else None
+
+    async def put_outbox(self, entry: OutboxEntry) -> bool:
+        """Store a delivery to be made; False, and nothing stored, if its id is taken."""
+        row = (entry.id, entry.run_id, ascii_text(entry.address), entry.state, entry.attempts)
+        return await self._update(
+            "INSERT INTO outbox (id, run_id, address, state, attempts, payload)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (*row, write_outbox(entry)),
+        )
+
+    async def try_outbox(self, entry_id: str) -> bool:
+        """Count an attempt at a delivery; False if it has been made or never was."""
+        return await self._update(
+            "UPDATE outbox SET attempts = attempts + 1 WHERE id = ? AND state = 'pending'",
+            (entry_id,),
+        )
+
+    async def ack_outbox(self, entry_id: str) -> bool:
+        """Store that a delivery was made; False if it had been or never was."""
+        return await self._update(
+            "UPDATE outbox SET state = 'delivered' WHERE id = ? AND state = 'pending'",
+            (entry_id,),
+        )
+
+    async def outbox(self) -> list[OutboxEntry]:
+        """Return the deliveries that are still to be made, oldest first."""
+        rows = await self._rows(f"{OUTBOX} WHERE state = 'pending' ORDER BY rowid")
+        return [read_outbox(*row) for row in rows]
+
+    async def recover(self, now: str) -> RecoveryReport:
+        """End what only a living daemon could go on with; once, at the daemon's start.
+
+        Sessions: running becomes interrupted, ready idle, starting failed, stopping closed. Runs
+        under way become interrupted, open questions cancelled: never allowed.
+        """
+        notices = self.notices
+        return await self._call(lambda connection: recover(connection, now, notices))
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._opened = await run_sync(open_database, self.path, SCHEMA, limiter=self._thread)
+        except (sqlite3.Error, OSError) as error:
+            raise store_error(error, self.path) from error
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._opened is not None
+        connection, self._opened = self._opened.connection, None
+        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            await run_sync(connection.close, abandon_on_cancel=True, limiter=self._thread)
+
+    async def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        return await self._call(lambda connection: connection.execute(query, values).fetchall())
+
+    async def _update(self, statement: str, values: tuple[Any, ...]) -> bool:
+        return await self._change(
+            lambda connection: connection.execute(statement, values).rowcount == 1
+        )
+
+    async def _change(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        def commit(connection: sqlite3.Connection) -> T:
+            with transaction(connection):
+                result = change(connection)
+                self._faults("ledger.before_commit")
+            self._faults("ledger.after_commit")
+            return result
+
+        return await self._call(commit)
+
+    async def _call(self, call: Callable[[sqlite3.Connection], T]) -> T:
+        if self._opened is None:
+            raise BridgeError("daemon_stopping", "The ledger is closed.")
+        try:
+            return await run_sync(call, self._opened.connection, limiter=self._thread)
+        except (sqlite3.Error, OSError) as error:
+            raise store_error(error, self.path) from error

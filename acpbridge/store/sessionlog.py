@@ -1,0 +1,231 @@
+"""The numbered, append-only log of all sessions' events; every face follows it by number.
+
+`append` numbers an event at once; it may be seen only after its batch was committed. Live followers
+get the bytes as they came, from a ring; the stored copy is redacted. There is one database per
+agent. Where one was damaged beyond rescue, a session's numbers begin at 1 again: each line carries
+the epoch of the daemon's start, so that number and epoch together never mean two things.
+
+Above are the router and the faces. Appending and following happen on the event loop; commits and
+reads happen in at most two threads each, however many agents there are.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.events import Event
+from acpbridge.model.keys import AgentId, SessionKey
+from acpbridge.model.ports import Clock, Faults, no_faults
+from acpbridge.store.eventfile import EventFile
+from acpbridge.store.follower import Follower
+from acpbridge.store.lines import Template, Timestamps
+from acpbridge.store.ring import Chunk, Ring, Stream
+from acpbridge.store.writer import Writer
+
+RING_BYTES: Final = 4 * 1024 * 1024
+PENDING_BYTES: Final = 8 * 1024 * 1024
+
+_THREADS: Final = 2
+_FLUSH_SECONDS: Final = 5.0
+
+OnFailure = Callable[[BridgeError | None], None]
+
+
+class SessionLog:
+    """The events of all sessions; a context manager that flushes when it is left.
+
+    Args:
+        root: the state directory; the databases are `agents/<id>/sessions/events.db` in it.
+        clock: for the time of each event.
+        epoch: of this start of the daemon.
+        redact: makes the stored copy of a line, in a worker thread; pure and total.
+        faults: passes `log.before_commit` and `log.after_commit`.
+        ring_bytes: bound of what live followers are served from, over all sessions.
+        pending_bytes: beyond it `room` waits.
+        on_failure: called with `store_full` when commits begin to fail, with None when they work.
+    """
+
+    def __init__(  # noqa: PLR0913 -- wired in one place, by name
+        self,
+        root: Path,
+        clock: Clock,
+        epoch: str,
+        redact: Callable[[bytes], bytes],
+        faults: Faults = no_faults,
+        *,
+        ring_bytes: int = RING_BYTES,
+        pending_bytes: int = PENDING_BYTES,
+        on_failure: OnFailure = lambda _: None,
+    ) -> None:
+        self.epoch = epoch
+        self._times = Timestamps(clock)
+        self._sessions: dict[SessionKey, _Session] = {}
+        self._writers = _Writers(root, redact, faults, _Publisher(ring_bytes, on_failure))
+        self._pending_bytes = pending_bytes
+
+    async def open(self, key: SessionKey) -> int:
+        """Make a session known, before it is appended to or followed; return its last number.
+
+        Raises:
+            BridgeError: `store_full`, when its database can be neither read nor made;
+                `daemon_version`, when a newer version wrote it.
+        """
+        if key not in self._sessions:
+            writer = self._writers.of(key.agent)
+            stream = Stream(key, await writer.last(str(key)))
+            self._sessions.setdefault(key, _Session(stream, writer))
+        return self.last_seq(key)
+
+    def append(self, key: SessionKey, turn: str | None, event: Event) -> int:
+        """Take an event and return its number. Cannot block and cannot fail."""
+        session = self._sessions[key]
+        seq = session.stream.last + 1
+        line = session.template(self.epoch, turn, event.type).render(event, seq, self._times.now())
+        self._writers.publisher.pending += len(line) + 1
+        session.writer.add(session.stream, line)
+        return seq
+
+    async def room(self) -> None:
+        """Wait while more is pending than the bound: only when the disk is slow or full."""
+        publisher = self._writers.publisher
+        while publisher.pending > self._pending_bytes:
+            await publisher.drained.wait()
+
+    async def committed(self, key: SessionKey) -> None:
+        """Wait until everything that was appended so far for the session is on disk."""
+        stream = self._sessions[key].stream
+        wanted = stream.last
+        while stream.committed < wanted:
+            await stream.news()
+
+    def follow(self, key: SessionKey, after: int = 0) -> Follower:
+        """Return a cursor over the session's events with numbers greater than `after`."""
+        session = self._sessions[key]
+        return Follower(session.stream, session.writer.history, after)
+
+    def last_seq(self, key: SessionKey) -> int:
+        """Return the number of the session's newest event, committed or not."""
+        return self._sessions[key].stream.last
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What an operator should know of damaged databases that were moved aside."""
+        return self._writers.notices()
+
+    async def __aenter__(self) -> Self:
+        await self._writers.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        return await self._writers.stop(exc_type, exc, traceback)
+
+
+class _Session:
+    """One open session: its stream, who stores it, and the templates of the turn under way."""
+
+    __slots__ = ("_templates", "_turn", "stream", "writer")
+
+    def __init__(self, stream: Stream, writer: Writer) -> None:
+        self.stream = stream
+        self.writer = writer
+        self._turn: str | None = None
+        self._templates: dict[str, Template] = {}
+
+    def template(self, epoch: str, turn: str | None, kind: str) -> Template:
+        if turn != self._turn:
+            self._turn = turn
+            self._templates.clear()
+        found = self._templates.get(kind)
+        if found is None:
+            found = self._templates[kind] = Template(epoch, self.stream.key, turn, kind)
+        return found
+
+
+class _Publisher:
+    """What is said when batches are committed or cannot be."""
+
+    def __init__(self, ring_bytes: int, on_failure: OnFailure) -> None:
+        self.pending = 0
+        self.drained = anyio.Event()
+        self._ring = Ring(ring_bytes)
+        self._on_failure = on_failure
+        self._failing: set[Writer] = set()
+
+    def committed(self, chunks: list[Chunk]) -> None:
+        for chunk in chunks:
+            self.pending -= chunk.size
+            self._ring.add(chunk)
+            chunk.stream.committed = chunk.last
+            chunk.stream.wake()
+        self.drained.set()
+        self.drained = anyio.Event()
+
+    def failing(self, writer: Writer, error: BridgeError | None) -> None:
+        if error is not None:
+            self._failing.add(writer)
+            self._on_failure(error)
+            return
+        self._failing.discard(writer)
+        if not self._failing:
+            self._on_failure(None)
+
+
+class _Writers:
+    """One writer per agent, begun when it is first needed."""
+
+    def __init__(
+        self, root: Path, redact: Callable[[bytes], bytes], faults: Faults, publisher: _Publisher
+    ) -> None:
+        self.publisher = publisher
+        self._agents = root / "agents"
+        self._redact = redact
+        self._faults = faults
+        self._writers: dict[AgentId, Writer] = {}
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._readers = anyio.CapacityLimiter(_THREADS)
+        self._tasks: TaskGroup = anyio.create_task_group()
+
+    def of(self, agent: AgentId) -> Writer:
+        writer = self._writers.get(agent)
+        if writer is None:
+            path = self._agents / agent / "sessions" / "events.db"
+            file = EventFile(path, self._redact, self._faults)
+            writer = Writer(file, self.publisher, self._threads, self._readers)
+            self._writers[agent] = writer
+            self._tasks.start_soon(writer.run, name=f"log of {agent}")
+        return writer
+
+    def notices(self) -> tuple[str, ...]:
+        return tuple(text for writer in self._writers.values() for text in writer.file.notices)
+
+    async def start(self) -> None:
+        await self._tasks.__aenter__()
+
+    async def stop(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        for writer in self._writers.values():
+            writer.finish()
+        with anyio.move_on_after(_FLUSH_SECONDS, shield=True):
+            for writer in self._writers.values():
+                await writer.done()
+        for writer in self._writers.values():
+            writer.abandon()
+        if isinstance(exc, anyio.get_cancelled_exc_class()):
+            return await self._tasks.__aexit__(exc_type, exc, traceback)
+        # The body's own error passes as it is, not in a group: no task had a part in it.
+        await self._tasks.__aexit__(None, None, None)
+        return None

@@ -1,0 +1,201 @@
+"""The ledger's tables and what a restart makes of them. Blocking, for the ledger's one thread.
+
+Columns are what rows are looked up by; `record` is the whole. Above is the ledger.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.permission import Decision, Effect, Reason
+from acpbridge.model.sessions import CloseReason, Outcome, RunRecord, SessionRecord, SessionState
+from acpbridge.store.database import Schema, transaction
+from acpbridge.store.records import (
+    UnreadableError,
+    ascii_text,
+    dumps,
+    read_outbox,
+    read_question,
+    read_run,
+    read_session,
+    write_ending,
+    write_run,
+    write_session,
+)
+
+_OWNERS: Final = """
+            tenant_id TEXT NOT NULL DEFAULT '',
+            user_id TEXT NOT NULL DEFAULT '',
+            host_id TEXT NOT NULL DEFAULT ''
+"""
+
+SCHEMA: Final = Schema(
+    application_id=0x4143504C,  # "ACPL"
+    version=1,
+    script=f"""
+        CREATE TABLE sessions (
+            session_key TEXT PRIMARY KEY, agent_id TEXT NOT NULL, state TEXT NOT NULL,
+            record TEXT NOT NULL, {_OWNERS});
+        CREATE TABLE runs (
+            run_id TEXT PRIMARY KEY, session_key TEXT NOT NULL, idempotency_key TEXT,
+            record TEXT NOT NULL, outcome TEXT, ending TEXT, {_OWNERS});
+        CREATE INDEX runs_by_session ON runs (session_key);
+        CREATE UNIQUE INDEX runs_by_idempotency ON runs (idempotency_key)
+            WHERE idempotency_key IS NOT NULL;
+        CREATE TABLE outbox (
+            id TEXT PRIMARY KEY, run_id TEXT NOT NULL, address TEXT NOT NULL,
+            state TEXT NOT NULL, attempts INTEGER NOT NULL, payload TEXT NOT NULL, {_OWNERS});
+        CREATE INDEX outbox_by_state ON outbox (state);
+        CREATE TABLE questions (
+            id TEXT PRIMARY KEY, session_key TEXT NOT NULL, turn TEXT, asked_at TEXT NOT NULL,
+            expires_at TEXT NOT NULL, decided_at TEXT, decision TEXT, {_OWNERS});
+    """,
+    tables=("sessions", "runs", "outbox", "questions"),
+    settings=(
+        "journal_mode=WAL",
+        "synchronous=FULL",  # what was acknowledged survives a power loss too
+    ),
+    check=True,
+)
+
+SESSIONS: Final = "SELECT record FROM sessions"
+RUNS: Final = "SELECT record, ending FROM runs"
+OUTBOX: Final = "SELECT payload, state, attempts FROM outbox"
+QUESTIONS: Final = (
+    "SELECT id, session_key, turn, asked_at, expires_at, decided_at, decision FROM questions"
+)
+
+# Where a session of a daemon that is gone stands: its process is dead, its record is not.
+_AFTER_RESTART: Final = {
+    SessionState.RUNNING: SessionState.INTERRUPTED,
+    SessionState.READY: SessionState.IDLE,
+    SessionState.STARTING: SessionState.FAILED,
+    SessionState.STOPPING: SessionState.CLOSED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What a start made of what the last daemon left behind.
+
+    Attributes:
+        sessions: those whose state was changed, as they are now.
+        runs: ids of those that were under way, now `interrupted`.
+        questions: ids of those that were open, now cancelled.
+        unreadable: how many damaged rows were dropped.
+        notices: for the operator: a damaged ledger that was moved aside.
+    """
+
+    sessions: tuple[SessionRecord, ...] = ()
+    runs: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    unreadable: int = 0
+    notices: tuple[str, ...] = ()
+
+
+def upsert_session(connection: sqlite3.Connection, record: SessionRecord) -> None:
+    """Store a session, in place of what was stored of it."""
+    connection.execute(
+        "INSERT INTO sessions (session_key, agent_id, state, record) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (session_key) DO UPDATE SET state = excluded.state, record = excluded.record",
+        (str(record.key), record.key.agent, record.state, write_session(record)),
+    )
+
+
+def insert_run(connection: sqlite3.Connection, record: RunRecord) -> bool:
+    """Store a run; False if its id or idempotency key is taken."""
+    ending = None
+    if record.outcome is not None:
+        ending = write_ending(record.outcome, record.stop_reason, record.error, record.ended_at)
+    done = connection.execute(
+        "INSERT INTO runs (run_id, session_key, idempotency_key, record, outcome, ending)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            ascii_text(record.run_id),
+            str(record.session),
+            ascii_text(record.idempotency_key) or None,
+            write_run(record),
+            record.outcome,
+            ending,
+        ),
+    )
+    return done.rowcount == 1
+
+
+def recover(connection: sqlite3.Connection, now: str, notices: tuple[str, ...]) -> RecoveryReport:
+    """Drop what cannot be read, then end what only a living daemon could go on with."""
+    with transaction(connection):
+        unreadable = _drop_unreadable(connection)
+        return RecoveryReport(
+            tuple(_recover_sessions(connection)),
+            tuple(_recover_runs(connection, now)),
+            tuple(_recover_questions(connection, now)),
+            unreadable,
+            notices,
+        )
+
+
+def _drop_unreadable(connection: sqlite3.Connection) -> int:
+    dropped = 0
+    for table, query, read in (
+        ("sessions", "SELECT session_key, record FROM sessions", _read_keyed),
+        ("runs", RUNS, lambda row: read_run(*row)),
+        ("outbox", OUTBOX, lambda row: read_outbox(*row)),
+        ("questions", QUESTIONS, read_question),
+    ):
+        rows = connection.execute(query.replace("SELECT ", "SELECT rowid, ")).fetchall()
+        for rowid, *row in rows:
+            try:
+                read(tuple(row))
+            except UnreadableError:
+                connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))  # noqa: S608 -- our own names
+                dropped += 1
+    return dropped
+
+
+def _read_keyed(row: tuple[str, str]) -> SessionRecord:
+    record = read_session(row[1])
+    if str(record.key) != row[0]:
+        raise UnreadableError("the row is not where its key says")
+    return record
+
+
+def _recover_sessions(connection: sqlite3.Connection) -> Iterator[SessionRecord]:
+    for (text,) in connection.execute(SESSIONS).fetchall():
+        record = read_session(text)
+        if record.state not in _AFTER_RESTART:
+            continue
+        after = replace(record, state=_AFTER_RESTART[record.state])
+        if after.state is SessionState.CLOSED and after.close_reason is None:
+            after = replace(after, close_reason=CloseReason.KILLED)
+        if after.state is SessionState.FAILED:
+            error = BridgeError("start_failed", "The daemon ended while the agent was starting.")
+            after = replace(after, last_error=error.to_json())
+        upsert_session(connection, after)
+        yield after
+
+
+def _recover_runs(connection: sqlite3.Connection, now: str) -> Iterator[str]:
+    ending = write_ending(Outcome.INTERRUPTED, None, None, now)
+    for rowid, text in connection.execute(
+        "SELECT rowid, record FROM runs WHERE outcome IS NULL"
+    ).fetchall():
+        connection.execute(
+            "UPDATE runs SET outcome = ?, ending = ? WHERE rowid = ?",
+            (Outcome.INTERRUPTED, ending, rowid),
+        )
+        yield read_run(text, ending).run_id
+
+
+def _recover_questions(connection: sqlite3.Connection, now: str) -> Iterator[str]:
+    decision = Decision(Effect.CANCEL, None, Reason.STOPPING, by="system:recovery")
+    for rowid, question_id in connection.execute(
+        "SELECT rowid, id FROM questions WHERE decided_at IS NULL"
+    ).fetchall():
+        connection.execute(
+            "UPDATE questions SET decided_at = ?, decision = ? WHERE rowid = ?",
+            (now, dumps(decision.to_json()), rowid),
+        )
+        yield question_id

@@ -1,0 +1,331 @@
+"""Drives a `Peer` over a byte stream: one reader, one writer, a task for each call.
+
+Above are the controller (towards agents), the daemon and its client, and the faces. Wire order is
+kept: notifications and answers are handled inline by the reader, in order; a call gets a task of
+its own so that the reader reads on. A handler of a notification must not block.
+
+Whoever enters the connection must also leave it, in the same task. Leaving it cancels the calls
+that are still being served and fails the requests that are still open.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+import anyio
+import structlog
+
+from acpbridge.errors import BridgeError
+from acpbridge.protocol.jsonrpc import Answer, Call, Incoming, Noise, Notification, Peer, Withdrawn
+from acpbridge.transport.memory import ByteReceive, ByteSend
+from acpbridge.transport.tasks import background
+
+log = structlog.get_logger(__name__)
+
+# One read takes what the pipe holds: 64 KiB by default, more on a socket.
+READ_SIZE: Final = 256 * 1024
+
+# Beyond this many unsent bytes, whoever awaits `drained` waits; nobody else's connection does.
+SEND_BUFFER: Final = 4 * 1024 * 1024
+
+# After the other side's process has exited its pipe is read until it has been empty for this long
+# (a grandchild may hold it open for ever), but in all no longer than the second figure. Seconds.
+DRAIN_QUIET: Final = 0.1
+DRAIN_AT_MOST: Final = 1.0
+
+# A noise line is logged the first few times, then at every power of two.
+NOISE_LOGGED: Final = 5
+
+
+class Handler(Protocol):
+    """Serves what the other side sends."""
+
+    def on_notification(self, notification: Notification) -> None:
+        """Take a notification. Runs inline in the reader: cannot block, should not fail."""
+        ...
+
+    async def on_call(self, call: Call) -> Any:
+        """Return the result of a call.
+
+        Raises:
+            BridgeError: to be sent as the answer.
+        """
+        ...
+
+    async def room(self) -> None:
+        """Wait until more may be read."""
+        ...
+
+
+class _Waiter:
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.result: Any = None
+        self.error: BridgeError | None = None
+
+    def fail(self, error: BridgeError) -> None:
+        self.error = error
+        self.done.set()
+
+
+class Connection:
+    """A JSON-RPC connection; use it as an async context manager.
+
+    Args:
+        receive: where the other side's bytes come from.
+        send: where ours go to.
+        handler: serves the other side's calls and notifications.
+        peer: the protocol state; its limit bounds a line.
+        lost: the error with which open requests fail when the other side is gone.
+        answering: called inline with a call and its result just before the answer is written; it
+            returns the result to write instead, the last look at what may have changed since.
+    """
+
+    def __init__(
+        self,
+        receive: ByteReceive,
+        send: ByteSend,
+        handler: Handler,
+        *,
+        peer: Peer | None = None,
+        lost: Callable[[], BridgeError] | None = None,
+        answering: Callable[[Call, Any], Any] | None = None,
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._handler = handler
+        self._peer = peer or Peer()
+        self._lost = lost or (lambda: BridgeError("connection_closed", "The other side is gone."))
+        self._answering = answering or (lambda _call, result: result)
+        self._waiters: dict[int, _Waiter] = {}
+        self._scopes: dict[Call, anyio.CancelScope] = {}
+        self._out: deque[bytes] = deque()
+        self._out_size = 0
+        self._wake = anyio.Event()
+        self._sent = anyio.Event()
+        self._quiet: float | None = None
+        self._reading = anyio.CancelScope()
+        self.noise = 0
+        self.malformed_requests = 0
+        self.closed = anyio.Event()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.callback(self._fail_all)
+            self._tasks = await stack.enter_async_context(background(self._read, self._write))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    # Sending.
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Send a request and return its result.
+
+        Raises:
+            BridgeError: the error that was answered, or that the other side is gone.
+        """
+        number, waiter = self._start(method, params)
+        try:
+            await waiter.done.wait()
+        finally:
+            self._waiters.pop(number, None)
+            self._peer.forget(number)
+        if waiter.error is not None:
+            raise waiter.error
+        return waiter.result
+
+    def _start(self, method: str, params: Mapping[str, Any]) -> tuple[int, _Waiter]:
+        if self.closed.is_set():
+            raise self._lost()
+        number, line = self._peer.request(method, params)
+        waiter = self._waiters[number] = _Waiter()
+        self._put(line)
+        return number, waiter
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification; it is dropped when the other side is gone."""
+        if not self.closed.is_set():
+            self._put(self._peer.notification(method, params))
+
+    async def drained(self) -> None:
+        """Wait until little enough is unsent."""
+        while self._out_size > SEND_BUFFER and not self.closed.is_set():
+            await self._sent.wait()
+
+    async def flushed(self) -> None:
+        """Wait until everything is sent."""
+        while self._out_size and not self.closed.is_set():
+            await self._sent.wait()
+
+    def answer(self, call: Call, result: Any) -> None:
+        """Answer an open call now; what its handler still returns is dropped."""
+        self._put(self._peer.answer(call, result))
+
+    def withdraw(self, wire_id: str) -> bool:
+        """Cancel the other side's open call with this id; it is answered as cancelled, once."""
+        call = self._peer.open_call(wire_id)
+        if call is None:
+            return False
+        self._put(self._peer.refuse(call, BridgeError("request_cancelled", "Withdrawn.")))
+        self._stop(call)
+        return True
+
+    def finish_reading(self) -> None:
+        """Read what is still in the pipe, then take the other side as gone.
+
+        For a process that has exited while something else may hold its stdout open.
+        """
+        if self._quiet is None:
+            self._quiet = DRAIN_QUIET
+            self._tasks.start_soon(self._bound_drain, name="connection drain")
+            self._reading.cancel()
+
+    def _put(self, line: bytes) -> None:
+        if line:
+            self._out.append(line)
+            self._out_size += len(line)
+            self._wake.set()
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake = anyio.Event()
+                while self._out:
+                    data = b"".join(self._out)
+                    self._out.clear()
+                    await self._send.send(data)
+                    self._out_size -= len(data)
+                    self._tell_sent()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            # Nobody reads us any more: what they have sent is read, and that is the end.
+            self._out.clear()
+            self._out_size = 0
+            self._tell_sent()
+            self.finish_reading()
+
+    def _tell_sent(self) -> None:
+        self._sent.set()
+        self._sent = anyio.Event()
+
+    # Receiving.
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                with anyio.CancelScope() as self._reading:
+                    await self._handler.room()
+                    chunk = await self._next_chunk()
+                    if not chunk:
+                        break
+                    self._dispatch(self._peer.receive(chunk))
+            self._dispatch(self._peer.finish())
+        finally:
+            self._gone()
+
+    async def _next_chunk(self) -> bytes:
+        """Return the next bytes, none at the end of the stream."""
+        try:
+            if self._quiet is None:
+                return await self._receive.receive(READ_SIZE)
+            if not self._quiet:
+                return b""
+            with anyio.move_on_after(self._quiet):
+                return await self._receive.receive(READ_SIZE)
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass
+        return b""
+
+    async def _bound_drain(self) -> None:
+        await anyio.sleep(DRAIN_AT_MOST)
+        self._quiet = 0.0
+        self._reading.cancel()
+
+    def _dispatch(self, messages: list[Incoming]) -> None:
+        for message in messages:
+            match message:
+                case Notification():
+                    self._notified(message)
+                case Call():
+                    self._tasks.start_soon(self._serve, message, name=f"serving {message.method}")
+                case Answer():
+                    self._answered(message)
+                case Withdrawn():
+                    self._stop(message.call)
+                case Noise():
+                    self._heard_noise(message)
+        while self._peer.outbox:
+            self._put(self._peer.outbox.pop(0))
+
+    def _notified(self, notification: Notification) -> None:
+        if notification.method == "$/cancel_request" and isinstance(notification.params, dict):
+            self._cancel_request(notification.params.get("requestId"))
+            return
+        try:
+            self._handler.on_notification(notification)
+        except Exception:
+            # The boundary of a call: one bad notification ends neither reader nor session.
+            log.exception("notification failed", method=notification.method)
+
+    def _cancel_request(self, request_id: Any) -> None:
+        for call in list(self._scopes):
+            if type(call.id) is type(request_id) and call.id == request_id:
+                self.withdraw(call.wire_id)
+
+    def _answered(self, answer: Answer) -> None:
+        waiter = self._waiters.get(answer.id)
+        if waiter is not None:
+            waiter.result, waiter.error = answer.result, answer.error
+            waiter.done.set()
+
+    async def _serve(self, call: Call) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes[call] = scope
+            try:
+                result = await self._handler.on_call(call)
+                self._put(self._peer.answer(call, self._answering(call, result)))
+            except BridgeError as error:
+                self._put(self._peer.refuse(call, error))
+            except Exception:
+                # The boundary of a call: the text of an unknown error stays in the log.
+                log.exception("call failed", method=call.method)
+                hidden = BridgeError("internal", "acpbridge failed to serve this request.")
+                self._put(self._peer.refuse(call, hidden))
+            finally:
+                self._scopes.pop(call, None)
+
+    def _stop(self, call: Call) -> None:
+        scope = self._scopes.get(call)
+        if scope is not None:
+            scope.cancel()
+
+    def _heard_noise(self, noise: Noise) -> None:
+        self.noise += 1
+        self.malformed_requests += noise.malformed_request
+        if self.noise <= NOISE_LOGGED or self.noise & (self.noise - 1) == 0:
+            log.warning("noise on a connection", reason=noise.reason, count=self.noise)
+
+    def _gone(self) -> None:
+        if not self.closed.is_set():
+            self.closed.set()
+            self._tell_sent()
+            for call in list(self._scopes):
+                self._stop(call)
+            self._fail_all()
+
+    def _fail_all(self) -> None:
+        self.closed.set()
+        self._peer.close()
+        for waiter in list(self._waiters.values()):
+            if not waiter.done.is_set():
+                waiter.fail(self._lost())

@@ -1,0 +1,459 @@
+"""The ledger: whole round trips, exactly-once endings, recovery, damage, full disks."""
+
+import errno
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.keys import AgentId, SessionKey
+from acpbridge.model.permission import Decision, Effect, Reason
+from acpbridge.model.sessions import (
+    CloseReason,
+    Lineage,
+    Outcome,
+    RunRecord,
+    SessionRecord,
+    SessionState,
+)
+from acpbridge.store.ledger import Ledger
+from acpbridge.store.records import OutboxEntry, QuestionRecord
+
+NOW = "2026-01-02T03:04:05.000Z"
+AGENT = AgentId("codex")
+
+
+def new_key() -> SessionKey:
+    return SessionKey.acp(AGENT, uuid.uuid4())
+
+
+def a_session(state: SessionState = SessionState.READY, **fields: Any) -> SessionRecord:
+    return SessionRecord(new_key(), state, "/src", NOW, **fields)
+
+
+def a_run(key: SessionKey, **fields: Any) -> RunRecord:
+    return RunRecord(str(uuid.uuid4()), key, "operator:1", NOW, **fields)
+
+
+def a_question(key: SessionKey) -> QuestionRecord:
+    return QuestionRecord(str(uuid.uuid4()), key, "turn-1", NOW, NOW)
+
+
+# Any text that Python can hold: paths and agents bring lone surrogates.
+texts = st.text(st.characters(codec=None), max_size=20)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(texts, json_values, max_size=3)
+keys = st.builds(lambda n: SessionKey.acp(AGENT, n), st.uuids(version=4))
+session_records = st.builds(
+    SessionRecord,
+    key=keys,
+    state=st.sampled_from(SessionState),
+    cwd=texts,
+    created_at=texts,
+    runtime=texts,
+    agent_session_id=st.none() | texts,
+    lineage=st.builds(Lineage, st.none() | keys, st.none() | keys, st.integers(0, 9)),
+    one_shot=st.booleans(),
+    mode=st.none() | texts,
+    close_reason=st.none() | st.sampled_from(CloseReason),
+    last_error=st.none() | objects,
+    opens=st.integers(0, 99),
+    additional_directories=st.lists(texts, max_size=3).map(tuple),
+    auth_source=texts,
+    definition=objects,
+)
+run_records = st.builds(
+    RunRecord,
+    run_id=texts,
+    session=keys,
+    requested_by=texts,
+    accepted_at=texts,
+    origin=texts,
+    correlation_id=texts,
+    idempotency_key=texts,
+    outcome=st.none(),
+    stop_reason=st.none(),
+    error=st.none(),
+    ended_at=st.none(),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(session_records)
+async def test_every_field_of_a_session_survives_a_restart(record: SessionRecord) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        async with Ledger(Path(home)) as ledger:
+            await ledger.put_session(record)
+        async with Ledger(Path(home)) as ledger:
+            assert await ledger.session(record.key) == record
+            assert await ledger.sessions() == [record]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(run_records, st.sampled_from(Outcome), st.none() | texts, st.none() | objects)
+async def test_every_field_of_a_run_survives_a_restart(
+    record: RunRecord, outcome: Outcome, stop_reason: str | None, error: dict[str, Any] | None
+) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        async with Ledger(Path(home)) as ledger:
+            assert await ledger.put_run(record)
+            assert await ledger.runs(record.session) == [record]
+            assert await ledger.finish_run(record.run_id, outcome, stop_reason, error, NOW)
+        async with Ledger(Path(home)) as ledger:
+            (found,) = await ledger.runs(record.session)
+            assert found == await ledger.run(record.run_id)
+            assert (found.outcome, found.stop_reason) == (outcome, stop_reason)
+            assert (found.error, found.ended_at) == (error, NOW)
+
+
+async def test_a_session_is_replaced_by_its_next_record_and_keeps_its_place(
+    tmp_path: Path,
+) -> None:
+    first, second = a_session(), a_session()
+    async with Ledger(tmp_path) as ledger:
+        await ledger.put_session(first)
+        await ledger.put_session(second)
+        changed = SessionRecord(first.key, SessionState.RUNNING, "/other", NOW, opens=2)
+        await ledger.put_session(changed)
+        assert await ledger.sessions() == [changed, second]
+        assert await ledger.session(new_key()) is None
+
+
+async def test_a_run_ends_exactly_once(tmp_path: Path) -> None:
+    run = a_run(new_key())
+    async with Ledger(tmp_path) as ledger:
+        await ledger.put_run(run)
+        ends = [Outcome.COMPLETED, Outcome.FAILED, Outcome.CANCELLED]
+        done = [await ledger.finish_run(run.run_id, end, None, None, NOW) for end in ends]
+        assert done == [True, False, False]
+        found = await ledger.run(run.run_id)
+        assert found is not None
+        assert found.outcome is Outcome.COMPLETED
+        assert not await ledger.finish_run("unknown", Outcome.FAILED, None, None, NOW)
+        assert await ledger.run("unknown") is None
+
+
+async def test_an_idempotency_key_names_one_run(tmp_path: Path) -> None:
+    key = new_key()
+    first, second = a_run(key, idempotency_key="k"), a_run(key, idempotency_key="k")
+    async with Ledger(tmp_path) as ledger:
+        assert await ledger.put_run(first)
+        assert not await ledger.put_run(second)
+        assert await ledger.run_by_idempotency("k") == first
+        assert await ledger.run_by_idempotency("other") is None
+        assert await ledger.put_run(a_run(key))
+        assert await ledger.put_run(a_run(key))
+        assert len(await ledger.runs(key)) == 3
+
+
+async def test_the_first_decision_of_a_question_wins(tmp_path: Path) -> None:
+    question = a_question(new_key())
+    allow = Decision(Effect.ALLOW, "once", Reason.OPERATOR, by="operator:7")
+    deny = Decision(Effect.DENY, "no", Reason.DEADLINE)
+    async with Ledger(tmp_path) as ledger:
+        await ledger.put_question(question)
+        assert await ledger.question(question.id) == question
+        assert await ledger.decide_question(question.id, allow, NOW)
+        assert not await ledger.decide_question(question.id, deny, NOW)
+        assert not await ledger.decide_question("unknown", allow, NOW)
+        found = await ledger.question(question.id)
+        assert found is not None
+        assert found.decided_at == NOW
+        assert found.decision == allow.to_json()
+        assert await ledger.question("unknown") is None
+
+
+async def test_a_delivery_stays_in_the_outbox_until_it_is_acknowledged(tmp_path: Path) -> None:
+    entry = OutboxEntry("1", "run", "agent:main:main", {"text": "done \ud800"})
+    async with Ledger(tmp_path) as ledger:
+        assert await ledger.put_outbox(entry)
+        assert not await ledger.put_outbox(entry)
+        assert await ledger.try_outbox("1")
+    async with Ledger(tmp_path) as ledger:
+        (found,) = await ledger.outbox()
+        assert found == OutboxEntry("1", "run", entry.address, entry.payload, attempts=1)
+        assert await ledger.ack_outbox("1")
+        assert not await ledger.ack_outbox("1")
+        assert not await ledger.try_outbox("1")
+        assert await ledger.outbox() == []
+
+
+async def test_recovery_ends_what_only_a_living_daemon_could_go_on_with(tmp_path: Path) -> None:
+    records = {state: a_session(state) for state in SessionState}
+    key = records[SessionState.RUNNING].key
+    ended, running, question = a_run(key), a_run(key), a_question(key)
+    async with Ledger(tmp_path) as ledger:
+        for record in records.values():
+            await ledger.put_session(record)
+        for run in (ended, running):
+            await ledger.put_run(run)
+        await ledger.finish_run(ended.run_id, Outcome.COMPLETED, "end_turn", None, NOW)
+        await ledger.put_question(question)
+    async with Ledger(tmp_path) as ledger:
+        report = await ledger.recover(NOW)
+        after = {record.key: record for record in await ledger.sessions()}
+        states = {state: after[records[state].key].state for state in SessionState}
+        changed = {
+            SessionState.RUNNING: SessionState.INTERRUPTED,
+            SessionState.READY: SessionState.IDLE,
+            SessionState.STARTING: SessionState.FAILED,
+            SessionState.STOPPING: SessionState.CLOSED,
+        }
+        assert states == {state: changed.get(state, state) for state in SessionState}
+        assert after[records[SessionState.STOPPING].key].close_reason is CloseReason.KILLED
+        assert {record.key for record in report.sessions} == {records[s].key for s in changed}
+        assert (report.runs, report.questions) == ((running.run_id,), (question.id,))
+        runs = {run.run_id: run.outcome for run in await ledger.runs(key)}
+        assert runs == {
+            ended.run_id: Outcome.COMPLETED,
+            running.run_id: Outcome.INTERRUPTED,
+        }
+        decided = await ledger.question(question.id)
+        assert decided is not None
+        assert decided.decision is not None
+        assert decided.decision["effect"] == "cancel"
+        again = await ledger.recover(NOW)
+        assert (again.sessions, again.runs, again.questions) == ((), (), ())
+
+
+async def test_files_are_the_owners_alone(tmp_path: Path) -> None:
+    home = tmp_path / "a" / "b"
+    async with Ledger(home) as ledger:
+        await ledger.put_session(a_session())
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
+        assert modes == dict.fromkeys(("state.db", "state.db-wal", "state.db-shm"), 0o600)
+        assert {stat.S_IMODE(p.stat().st_mode) for p in (home, home.parent)} == {0o700}
+
+
+async def test_rows_belong_to_a_tenant_a_user_and_a_host(tmp_path: Path) -> None:
+    async with Ledger(tmp_path) as ledger:
+        path = ledger.path
+    connection = sqlite3.connect(path)
+    for table in ("sessions", "runs", "outbox", "questions"):
+        columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        assert {"tenant_id", "user_id", "host_id"} <= columns
+    connection.close()
+
+
+async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    async with Ledger(tmp_path) as ledger:
+        path = ledger.path
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(BridgeError, match="newer") as caught:
+        async with Ledger(tmp_path):
+            pass
+    assert caught.value.code == "daemon_version"
+    assert not list(tmp_path.glob("state.db.corrupt*"))
+
+
+async def test_a_file_of_another_program_is_moved_aside_whole(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.execute("INSERT INTO theirs VALUES (1)")
+    connection.commit()
+    connection.close()
+    content = path.read_bytes()
+    async with Ledger(tmp_path) as ledger:
+        assert await ledger.sessions() == []
+        assert (tmp_path / "state.db.corrupt-1").read_bytes() == content
+        (notice,) = (await ledger.recover(NOW)).notices
+        assert "state.db.corrupt-1" in notice
+
+
+async def test_a_second_damaged_file_does_not_replace_the_first(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / "state.db").write_bytes(b"no database at all, " * 100)
+        async with Ledger(tmp_path) as ledger:
+            assert len(ledger.notices) == 1
+        assert (tmp_path / f"state.db.corrupt-{number}").exists()
+
+
+async def filled(home: Path) -> bytes:
+    """Return the bytes of a ledger of many pages, with open questions."""
+    async with Ledger(home) as ledger:
+        for number in range(40):
+            record = a_session(SessionState.READY, definition={"text": "x" * 500, "n": number})
+            await ledger.put_session(record)
+            await ledger.put_question(a_question(record.key))
+            await ledger.put_run(a_run(record.key))
+    return ledger.path.read_bytes()
+
+
+async def start(home: Path, content: bytes) -> None:
+    """Start with this as the ledger's file: it opens, is usable, and allows nothing."""
+    path = home / "state.db"
+    path.write_bytes(content)
+    async with Ledger(home) as ledger:
+        await ledger.recover(NOW)
+        records = await ledger.sessions()
+        assert all(record.state is not SessionState.READY for record in records)
+        await ledger.put_session(a_session())
+        assert len(await ledger.sessions()) == len(records) + 1
+    connection = sqlite3.connect(path)
+    decisions = connection.execute("SELECT decision FROM questions").fetchall()
+    connection.close()
+    assert all('"allow"' not in text for (text,) in decisions)
+
+
+async def test_any_prefix_of_the_file_starts(tmp_path: Path) -> None:
+    content = await filled(tmp_path / "origin")
+    step = len(content) // 25
+    cuts = [0, 1, 15, 16, 99, 100, 101, 511, 512, *range(step, len(content), step)]
+    with anyio.fail_after(60):
+        for cut in cuts:
+            home = tmp_path / str(cut)
+            home.mkdir()
+            await start(home, content[:cut])
+
+
+async def test_any_flipped_bit_of_the_header_starts(tmp_path: Path) -> None:
+    content = await filled(tmp_path / "origin")
+    with anyio.fail_after(60):
+        for offset in range(100):
+            if 60 <= offset < 64:
+                continue  # the version: a higher one cannot be told from a newer program's
+            home = tmp_path / str(offset)
+            home.mkdir()
+            flipped = bytearray(content)
+            flipped[offset] ^= 1 << (offset % 8)
+            await start(home, bytes(flipped))
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=25)
+@given(st.data())
+async def test_any_damage_in_the_middle_starts(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        content = bytearray(await filled(Path(home) / "origin"))
+        for _ in range(data.draw(st.integers(1, 8))):
+            offset = data.draw(st.integers(100, len(content) - 1))
+            content[offset] = data.draw(st.integers(0, 255))
+        (Path(home) / "damaged").mkdir()
+        await start(Path(home) / "damaged", bytes(content))
+
+
+async def test_rows_before_a_tear_are_rescued(tmp_path: Path) -> None:
+    content = await filled(tmp_path)
+    (tmp_path / "state.db").write_bytes(content[: len(content) * 3 // 4])
+    async with Ledger(tmp_path) as ledger:
+        assert len(await ledger.sessions()) > 10
+        assert "rescued" in ledger.notices[0]
+
+
+async def test_a_row_that_cannot_be_believed_is_dropped_and_counted(tmp_path: Path) -> None:
+    good = a_session(SessionState.IDLE)
+    async with Ledger(tmp_path) as ledger:
+        for record in (good, a_session(), a_session()):
+            await ledger.put_session(record)
+        bad = [record.key for record in (await ledger.sessions())[1:]]
+    connection = sqlite3.connect(ledger.path)
+    connection.execute("UPDATE sessions SET record = '[]' WHERE session_key = ?", (str(bad[0]),))
+    connection.execute("UPDATE sessions SET record = x'00' WHERE session_key = ?", (str(bad[1]),))
+    connection.commit()
+    connection.close()
+    async with Ledger(tmp_path) as ledger:
+        assert (await ledger.recover(NOW)).unreadable == 2
+        assert await ledger.sessions() == [good]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        OSError(errno.EIO, os.strerror(errno.EIO)),
+        sqlite3.OperationalError("database or disk is full"),
+    ],
+)
+async def test_a_failed_commit_stores_nothing_and_the_next_one_works(
+    tmp_path: Path, error: Exception
+) -> None:
+    failing = [error]
+
+    def faults(point: str) -> None:
+        if point == "ledger.before_commit" and failing:
+            raise failing.pop()
+
+    record = a_session()
+    async with Ledger(tmp_path, faults) as ledger:
+        with pytest.raises(BridgeError) as caught:
+            await ledger.put_session(record)
+        assert caught.value.code == "store_full"
+        assert await ledger.sessions() == []
+        await ledger.put_session(record)
+        assert await ledger.sessions() == [record]
+
+
+async def test_a_closed_ledger_says_so(tmp_path: Path) -> None:
+    async with Ledger(tmp_path) as ledger:
+        pass
+    with pytest.raises(BridgeError) as caught:
+        await ledger.sessions()
+    assert caught.value.code == "daemon_stopping"
+
+
+async def test_a_directory_that_cannot_be_made_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(BridgeError) as caught:
+        async with Ledger(tmp_path / "file"):
+            pass
+    assert caught.value.code == "store_full"
+    assert "can be written" in caught.value.hint
+
+
+CHILD = """
+import sys
+from pathlib import Path
+import anyio, os, signal
+from acpbridge.model.keys import AgentId, SessionKey
+from acpbridge.model.sessions import RunRecord
+from acpbridge.store.ledger import Ledger
+
+home, point, nth = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+passed = 0
+
+def faults(here):
+    global passed
+    passed += here == point
+    if here == point and passed == nth:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    async with Ledger(home, faults) as ledger:
+        for number in range(nth + 1):
+            key = SessionKey.main(AgentId("main"))
+            await ledger.put_run(RunRecord(str(number), key, "me", "now"))
+            print(number, flush=True)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("point", ["ledger.before_commit", "ledger.after_commit"])
+async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path, point: str) -> None:
+    done = await anyio.run_process(
+        [sys.executable, "-c", CHILD, str(tmp_path), point, "5"],
+        check=False,
+        stderr=subprocess.DEVNULL,
+    )
+    shown = done.stdout.decode().split()
+    assert shown == ["0", "1", "2", "3"]
+    async with Ledger(tmp_path) as ledger:
+        found = [run.run_id for run in await ledger.runs(SessionKey.main(AgentId("main")))]
+    assert found == [*shown, *(["4"] if point == "ledger.after_commit" else [])]
