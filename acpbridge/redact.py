@@ -28,57 +28,59 @@ _START = r"(?:(?<![A-Za-z0-9_-])|(?<=[\[;][0-9]m)|(?<=[\[;][0-9][0-9]m))"
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """A kind of token. All `guards` are in a text, in JSON too, wherever the pattern matches."""
+    """A kind of token. Wherever it matches, in JSON too, `guard` and `guard_2` are in the text."""
 
     kind: str
-    guards: tuple[str, ...]
+    guard: str
     expression: re.Pattern[str]
+    guard_2: str
+    group: str | int
 
-    def may_be_in(self, text: str) -> bool:
-        return all(guard in text for guard in self.guards)
 
-
-def _pattern(kind: str, guards: tuple[str, ...], expression: str) -> _Pattern:
-    return _Pattern(kind, guards, re.compile(expression))
+def _pattern(kind: str, guard: str, expression: str, guard_2: str = "") -> _Pattern:
+    compiled = re.compile(expression)
+    return _Pattern(kind, guard, compiled, guard_2, "s" if compiled.groups else 0)
 
 
 # The group `s`, where there is one, is the secret; else the whole match is.
 _PATTERNS: Final = (
-    _pattern("anthropic", ("sk-ant-",), r"sk-ant-[A-Za-z0-9_-]{16,}+"),
-    _pattern("openai", ("sk-",), _START + r"sk-[A-Za-z0-9_-]{20,}+"),
-    _pattern("github", ("ghp_",), r"ghp_[A-Za-z0-9]{20,}+"),
-    _pattern("github", ("gho_",), r"gho_[A-Za-z0-9]{20,}+"),
-    _pattern("github", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{20,}+"),
-    _pattern("aws", ("AKIA",), r"AKIA[A-Z0-9]{16}"),
-    _pattern("google", ("AIza",), r"AIza[A-Za-z0-9_-]{30,}+"),
-    _pattern("slack", ("xox",), r"xox[bp]-[A-Za-z0-9-]{10,}+"),
-    _pattern(
-        "jwt", ("eyJ",), _START + r"eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+"
-    ),
+    _pattern("anthropic", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{16,}+"),
+    _pattern("openai", "sk-", _START + r"sk-[A-Za-z0-9_-]{20,}+"),
+    _pattern("github", "ghp_", r"ghp_[A-Za-z0-9]{20,}+"),
+    _pattern("github", "gho_", r"gho_[A-Za-z0-9]{20,}+"),
+    _pattern("github", "github_pat_", r"github_pat_[A-Za-z0-9_]{20,}+"),
+    _pattern("aws", "AKIA", r"AKIA[A-Z0-9]{16}"),
+    _pattern("google", "AIza", r"AIza[A-Za-z0-9_-]{30,}+"),
+    _pattern("slack", "xox", r"xox[bp]-[A-Za-z0-9-]{10,}+"),
+    _pattern("jwt", "eyJ", _START + r"eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+"),
     # The body may be broken by line ends, numbered or marked as in a listing or a diff; a block
     # that is cut off before its end is still one.
     _pattern(
         "pem",
-        ("-----BEGIN ",),
+        "-----BEGIN ",
         r"-----BEGIN [A-Z0-9 ]{1,64}-----(?:[A-Za-z0-9+/=\s\\:,|→]++|-(?!-))*+"
         r"(?:-----END [A-Z0-9 ]{1,64}-----)?",
     ),
     _pattern(
         "authorization",
-        ("uthorization",),
+        "uthorization",
         r"[Aa]uthorization[\"'\\]{0,2}\s{0,4}:[ \t]{0,4}[\"'\\]{0,2}(?P<s>[^\r\n\"'\\]++)",
     ),
     _pattern(
         "authorization",
-        ("AUTHORIZATION",),
+        "AUTHORIZATION",
         r"AUTHORIZATION[\"'\\]{0,2}\s{0,4}:[ \t]{0,4}[\"'\\]{0,2}(?P<s>[^\r\n\"'\\]++)",
     ),
     # `git@` is the user of every ssh remote, and no secret.
-    _pattern("url", ("://", "@"), r"://(?!git@)(?P<s>[^\s/\"'<>\\?#]{1,1024})(?=@)"),
+    _pattern("url", "://", r"://(?!git@)(?P<s>[^\s/\"'<>\\?#]{1,1024})(?=@)", "@"),
 )
 
 # Spellings in JSON that do not show a character as itself: the line must be decoded to be judged.
 _ESCAPES: Final = ("\\u", "\\/")
+# One of these is in every line that could hold a token.
+_GUARDS: Final = (*_ESCAPES, *(pattern.guard for pattern in _PATTERNS))
+# No secret is shorter: `://x@`.
+_SHORTEST: Final = 5
 _LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 # What stands between the strings of a line of JSON: numbers, words, structure.
 _BARE = re.compile(r'[^\s\[\]{}:,"]+')
@@ -100,10 +102,14 @@ def _mark(kind: str, secret: str) -> str:
 
 
 def _occurrences(value: str, text: str) -> Iterator[_Span]:
-    at = text.find(value)
+    """Yield where a value is; occurrences that overlap are one."""
+    start = at = text.find(value)
     while at >= 0:
-        yield _Span(at, at + len(value), "env", at)
+        end = at + len(value)
         at = text.find(value, at + 1)
+        if not 0 <= at < end:
+            yield _Span(start, end, "env", start)
+            start = at
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:
@@ -137,7 +143,7 @@ class Redactor:
             return
         for form in {value, value.strip()}:
             if len(form) >= SHORTEST_VALUE:
-                self._values[form] = json.dumps(form, ensure_ascii=False)[1:-1]
+                self._values[form] = _spelt(form)
 
     @property
     def has_lines(self) -> bool:
@@ -164,9 +170,9 @@ class Redactor:
         A line that is not JSON is redacted as text. The very same object comes back when there is
         nothing to redact.
         """
-        text = line.decode("utf-8", "surrogateescape")
-        if not self._suspicious(text):
+        if not self._is_suspicious(line):
             return line
+        text = line.decode("utf-8", "surrogateescape")
         pieces: list[str] = []
         end = 0
         for literal in _LITERAL.finditer(text):
@@ -184,13 +190,11 @@ class Redactor:
             span for value in self._values if value in text for span in _occurrences(value, text)
         ]
         for pattern in _PATTERNS:
-            if not pattern.may_be_in(text):
-                continue
-            group: str | int = "s" if "s" in pattern.expression.groupindex else 0
-            found += (
-                _Span(*match.span(group), pattern.kind, match.start())
-                for match in pattern.expression.finditer(text)
-            )
+            if pattern.guard in text and pattern.guard_2 in text:
+                found += (
+                    _Span(*match.span(pattern.group), pattern.kind, match.start())
+                    for match in pattern.expression.finditer(text)
+                )
         return _merged(found)
 
     def replace(self, text: str, spans: list[_Span]) -> str:
@@ -215,15 +219,22 @@ class Redactor:
             }
         return [self._value(item, depth - 1) for item in value]
 
-    def _suspicious(self, raw: str) -> bool:
+    def _is_suspicious(self, line: bytes) -> bool:
         """Tell whether a raw line could hold a secret; never wrongly says no."""
-        return (
-            any(escape in raw for escape in _ESCAPES)
-            or any(form in raw for form in self._values.values())
-            or any(pattern.may_be_in(raw) for pattern in _PATTERNS)
-        )
+        # This runs for every line of every agent: loops are faster than generators, and `in` is on
+        # text than on bytes. Latin-1 keeps each byte as it is.
+        text = line.decode("latin-1")
+        for guard in _GUARDS:
+            if guard in text:
+                return True
+        for value in self._values.values():  # noqa: SIM110 -- see above
+            if value in text:
+                return True
+        return False
 
     def _literal(self, literal: str) -> str:
+        if len(literal) < _SHORTEST:
+            return literal
         body = literal[1:-1]
         if "\\" in body:
             with suppress(ValueError):  # not JSON after all: judged as the text that it is
@@ -238,6 +249,12 @@ class Redactor:
             return found.group() if redacted == found.group() else json.dumps(redacted)
 
         return gap if len(gap) < SHORTEST_VALUE else _BARE.sub(quoted, gap)
+
+
+def _spelt(value: str) -> str:
+    """Return the bytes of a value in a line of JSON, each as the character of its number."""
+    literal = json.dumps(value, ensure_ascii=False)
+    return literal[1:-1].encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def _is_json(text: str) -> bool:
@@ -271,8 +288,8 @@ class StreamRedactor:
             cut = min(cut, max(0, len(held) - self._redactor.longest + 1))
         cut = max(cut, len(held) - self.BOUND)
         for span in reversed(spans):
-            # Not within a secret, nor after the beginning of one that may go on.
-            if span.match < cut and (cut < span.end or span.end == len(held)):
+            # Not within a secret, nor right after one: it may go on.
+            if span.match < cut <= span.end:
                 cut = span.match
         if len(held) - cut > 2 * self.BOUND:
             cut = len(held)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError
 from pydantic.alias_generators import to_camel
 
-from acpbridge.config import catalogue, yamltext
+from acpbridge.config import catalogue, environment, yamltext
 from acpbridge.config.snapshot import Config, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
@@ -167,6 +167,9 @@ def _definition(
 ) -> AgentDefinition:
     runtime = agent.runtime or _Runtime()
     base = _base(source, path, key, runtime)
+    for part, names in (("pass", agent.env.pass_), ("set", list(agent.env.set))):
+        for name in filter(environment.forbidden, names):
+            raise source.error((*path, "env", part), f"{name} is never passed to an agent.")
     workspace = _expand(agent.workspace or "", home)
     if workspace and not workspace.startswith("/"):
         raise source.error((*path, "workspace"), "give an absolute path, or one from ~/.")

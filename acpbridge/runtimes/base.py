@@ -164,6 +164,14 @@ class RuntimeSession(Protocol):
         """Send any other notification."""
         ...
 
+    async def close(self) -> None:
+        """Have the agent free its session, where it can.
+
+        Raises:
+            BridgeError: what the agent answered.
+        """
+        ...
+
     async def died(self) -> BaseException:
         """Wait until the agent is gone, and return why; for ever while it lives."""
         ...

@@ -192,7 +192,7 @@ def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
             f"PRAGMA user_version={schema.version}; COMMIT;"
         )
         return
-    connection.executescript("BEGIN IMMEDIATE; ROLLBACK;")  # the header may say "read only"
+    connection.execute(f"PRAGMA user_version={schema.version}")  # a header may say "read only"
     if schema.check and connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         raise ForeignFileError("its pages contradict one another")
 

@@ -24,7 +24,6 @@ import anyio.abc
 
 from acpbridge.errors import BridgeError
 from acpbridge.transport import keeper as kernel
-from acpbridge.transport.pipes import PipeReader, PipeWriter
 from acpbridge.transport.program import no_room, order_for, resolve_program, start_error
 from acpbridge.transport.tree import (
     LAST_STEP_LIMIT,
@@ -34,7 +33,9 @@ from acpbridge.transport.tree import (
     ExitStatus,
     KillReceipt,
     ProcessId,
+    channel_pair,
     hear,
+    make_child,
 )
 
 __all__ = [
@@ -88,6 +89,7 @@ class Keeper:
         self._tasks = anyio.create_task_group()
         self._scopes: set[anyio.CancelScope] = set()
         self._lines: list[_Line] = []
+        self._unclosed: set[Child] = set()
         self._starts = anyio.Semaphore(STARTS_AT_ONCE)
 
     @property
@@ -108,7 +110,8 @@ class Keeper:
     @property
     def children(self) -> tuple[Child, ...]:
         """All children that are not proven gone."""
-        return tuple(child for line in self._lines for child in line.children.values())
+        known = (child for line in self._lines for child in line.children.values())
+        return tuple(child for child in known if child.receipt is None)
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
@@ -127,7 +130,7 @@ class Keeper:
     ) -> bool | None:
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as ends:
-                for child in self.children:
+                for child in self._unclosed:
                     ends.start_soon(child.aclose)
             async with anyio.create_task_group() as ends:
                 for line in self._lines:
@@ -148,43 +151,40 @@ class Keeper:
         order = order_for(spec, program)
         async with self._starts:
             for _ in range(2):  # the keeper may be found dead; one that was just started is not
-                child = await self._attempt(await self._line(), order)
-                if child is not None:
+                line = await self._line()
+                child = await self._attempt(line, order)
+                if child.agent != NOBODY:
+                    return child
+                await child.aclose()
+                if child.failure is not None or not line.lost:
                     break
-            else:
-                raise BridgeError("start_failed", "The keeper of the agents cannot be started.")
-        if child.agent == NOBODY:
-            await child.aclose()
-            raise start_error(child.failure, spec, program)
-        return child
+        raise start_error(child.failure, spec, program)
 
-    async def _attempt(self, line: "_Line", order: bytes) -> Child | None:
+    async def _attempt(self, line: "_Line", order: bytes) -> Child:
+        """Start a child; its `agent` is nobody if that failed."""
         with ExitStack() as far:
-            child, fds = _make_child(order, far, self._watch_kill)
+            try:
+                child, fds = make_child(order, far, self._watch_kill)
+            except OSError as error:
+                raise no_room(error) from error
+            # No await from here to the guard below.
+            self._unclosed = {known for known in self._unclosed if not known.closed} | {child}
             name = line.register(child)
             self._attend(functools.partial(line.follow_child, name, child))
             sent = False
             try:
-                with anyio.fail_after(START_LIMIT):
+                with anyio.move_on_after(START_LIMIT):
                     sent = await line.hand_over(name, fds)
                     far.close()
-                    if not sent:
-                        child.settle(NOTHING_STARTED)
-                    await child.wait_started()
-            except BaseException as error:
-                far.close()
+                    if sent:
+                        await child.wait_started()
+            finally:
                 if not sent:
                     child.settle(NOTHING_STARTED)
-                await child.aclose()
-                if isinstance(error, TimeoutError):
-                    raise BridgeError(
-                        "start_failed", f"The keeper did not answer in {START_LIMIT:.0f} s."
-                    ) from error
-                raise
-        if sent:
-            return child
-        await child.aclose()
-        return None
+                if child.agent == NOBODY:
+                    far.close()
+                    await child.aclose()
+        return child
 
     async def _line(self) -> "_Line":
         """Return the line to a keeper that works, starting one where there is none."""
@@ -230,7 +230,6 @@ class _Line:
         self.keeper = NOBODY
         self.ready = anyio.Event()
         self.lost = False
-        self.over = False
         self._on_lost = on_lost
         self._ending = False
         self._orphaned: dict[bytes, Child] = {}
@@ -244,8 +243,8 @@ class _Line:
     def _start(self, nofile: int) -> None:
         with ExitStack() as far, ExitStack() as near:
             try:
-                self._control, control = _channel_pair(near, far)
-                self._watch, watch = _channel_pair(near, far)
+                self._control, control = channel_pair(near, far)
+                self._watch, watch = channel_pair(near, far)
                 fds = (control.fileno(), watch.fileno())
                 words = [*map(str, fds), str(os.getpid()), str(nofile)]
                 self._process = subprocess.Popen(
@@ -260,6 +259,11 @@ class _Line:
                 ) from error
             near.pop_all()
         self.guard = _identity(self._process.pid)
+
+    @property
+    def over(self) -> bool:
+        """Whether guard, keeper and all children are gone."""
+        return self._guard_over.is_set() and self._control_over.is_set() and not self.children
 
     # ---- children ----
 
@@ -343,8 +347,6 @@ class _Line:
             self._settle_orphans()
             os.close(self._pidfd)
             self._watch.close()
-        await self._control_over.wait()
-        self.over = not self.children
 
     async def end(self) -> None:
         """Let keeper and guard end, and make sure of it."""
@@ -383,45 +385,3 @@ class _Line:
 def _identity(pid: int) -> ProcessId:
     row = kernel.read_process(pid)
     return NOBODY if row is None else ProcessId(pid, row.start_ticks)
-
-
-def _channel_pair(near: ExitStack, far: ExitStack) -> tuple[socket.socket, socket.socket]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    near.callback(ours.close)
-    far.callback(theirs.close)
-    ours.setblocking(False)  # noqa: FBT003 - the signature of the standard library
-    return ours, theirs
-
-
-def _make_child(
-    order: bytes, far: ExitStack, on_kill: Callable[[Child], None]
-) -> tuple[Child, list[int]]:
-    """Make a child that is not started yet, and the descriptors that its shim needs.
-
-    The far ends are closed by `far`, ours by the child; none blocks, none is inherited.
-    """
-    with ExitStack() as near:
-        try:
-            stdin, to_agent = os.pipe2(os.O_CLOEXEC)
-            near.callback(os.close, to_agent)
-            far.callback(os.close, stdin)
-            from_agent, stdout = os.pipe2(os.O_CLOEXEC)
-            near.callback(os.close, from_agent)
-            far.callback(os.close, stdout)
-            errors, stderr = os.pipe2(os.O_CLOEXEC)
-            near.callback(os.close, errors)
-            far.callback(os.close, stderr)
-            channel, theirs = _channel_pair(near, far)
-            blob = os.memfd_create("acpbridge-order", os.MFD_CLOEXEC)
-            far.callback(os.close, blob)
-            rest = memoryview(order)
-            while rest:
-                rest = rest[os.write(blob, rest) :]
-        except OSError as error:
-            raise no_room(error) from error
-        for fd in (to_agent, from_agent, errors):
-            os.set_blocking(fd, False)
-        pipes = PipeWriter(to_agent), PipeReader(from_agent), PipeReader(errors)
-        child = Child(channel, pipes, on_kill=on_kill)
-        near.pop_all()
-    return child, [stdin, stdout, stderr, theirs.fileno(), blob]

@@ -353,13 +353,15 @@ def _reap() -> tuple[dict[int, int], bool]:
         return dead, False
 
 
-def _look_below_me() -> list[Process]:
-    """Return who lives below this process; nobody only if the kernel knows of no child either."""
-    _, children = _reap()
-    if not children:
-        return []
-    # The lists of children may skip one while siblings exit; the table has them all.
+def _tree_below_me() -> list[Process]:
+    # The lists of children may skip one while siblings exit, or be missing from the kernel.
     return tree_of(os.getpid()) or tree_of(os.getpid(), process_table())
+
+
+def _look_below_me() -> list[Process]:
+    """Return who lives below this process; without a look if the kernel knows of no child."""
+    _, children = _reap()
+    return _tree_below_me() if children else []
 
 
 def _fork(role: Callable[[], None], keep: Iterable[int]) -> int:
@@ -425,7 +427,7 @@ class Shim:
         self._order_fd = fds[4]
         self._keeper = keeper
         self._agent = 0
-        self._exited = False
+        self._linger = 0.0
         self._seen: set[int] = set()
         self._deadline: float | None = None
 
@@ -434,6 +436,7 @@ class Shim:
         in_time = _become(b"acpb-shim", self._keeper)
         wakeups = _Wakeups()
         order = Order.decode(_read_order(self._order_fd))
+        self._linger = order.linger
         if not in_time or not self._start(order):
             _tell(self._channel, b"gone - -")
             return
@@ -444,10 +447,9 @@ class Shim:
         while going_on:
             poll.poll(self._patience())
             told_to_end = wakeups.told_to_end()
-            going_on = self._watch(order.linger) and self._obey() and not told_to_end
-        loop = KillLoop(_look_below_me)
+            going_on = self._reap() and self._obey() and not told_to_end and self._patience() != 0
+        loop = KillLoop(lambda: _tree_below_me() if self._reap() else [])
         loop.run()
-        self._watch(order.linger)
         dead = (self._seen | loop.killed).difference(loop.survivors)
         _tell(self._channel, b"gone %b %b" % (encode_pids(dead), encode_pids(loop.survivors)))
 
@@ -482,20 +484,19 @@ class Shim:
         return True
 
     def _patience(self) -> int | None:
+        """Return the milliseconds that what the agent left behind may still live, if it exited."""
         if self._deadline is None:
             return None
-        return max(0, int((self._deadline - time.monotonic()) * 1000) + 1)
+        return max(0, int((self._deadline - time.monotonic()) * 1000 + 1))
 
-    def _watch(self, linger: float) -> bool:
-        """Reap; report the agent's exit; False when it is time to end what it left behind."""
+    def _reap(self) -> bool:
+        """Collect the dead, report the agent's exit, and say whether anybody is left."""
         dead, children = _reap()
-        if self._agent in dead and not self._exited:
-            self._exited = True
-            self._deadline = time.monotonic() + linger
-            code = os.waitstatus_to_exitcode(dead[self._agent])
-            _tell(self._channel, b"exit %d" % code)
+        if self._agent in dead:
+            _tell(self._channel, b"exit %d" % os.waitstatus_to_exitcode(dead[self._agent]))
+            self._deadline = time.monotonic() + self._linger
             self._mark()
-        return children and (self._deadline is None or time.monotonic() < self._deadline)
+        return children
 
     def _obey(self) -> bool:
         """Do what the daemon says; False when that is to end everything."""
@@ -514,7 +515,7 @@ class Shim:
 
     def _mark(self) -> list[Process]:
         """Remember who is there when the end begins: the receipt names them, however they die."""
-        members = tree_of(os.getpid())
+        members = _tree_below_me()
         self._seen.update([self._agent], [member.pid for member in members])
         return members
 

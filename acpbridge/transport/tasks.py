@@ -14,7 +14,9 @@ from anyio.abc import TaskGroup
 
 
 @asynccontextmanager
-async def background(*functions: Callable[[], Coroutine[Any, Any, Any]]) -> AsyncIterator[TaskGroup]:
+async def background(
+    *functions: Callable[[], Coroutine[Any, Any, Any]],
+) -> AsyncIterator[TaskGroup]:
     """Run functions beside the body; leaving it cancels them and waits for them."""
     tasks = anyio.create_task_group()
     await tasks.__aenter__()

@@ -4,10 +4,11 @@ Above are the supervisor and whoever reads and writes the streams; `acpbridge.tr
 makes the children. Below is the shim's channel, whose words `acpbridge.transport.keeper` defines.
 """
 
-import math
+import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import anyio
@@ -114,6 +115,8 @@ class Child:
         stderr: likewise.
         exit: how the agent itself ended, or None.
         receipt: the proof that the tree is gone, or None.
+        failure: the step of the start that failed and its errno, or None.
+        closed: whether our ends of the streams are closed.
     """
 
     def __init__(
@@ -129,6 +132,7 @@ class Child:
         self.exit: ExitStatus | None = None
         self.receipt: KillReceipt | None = None
         self.failure: tuple[str, int] | None = None
+        self.closed = False
         self._channel = channel
         self._on_kill = on_kill
         self._started = anyio.Event()
@@ -185,6 +189,7 @@ class Child:
         """End what still lives, without grace, and close all streams."""
         if self.receipt is None:
             await self.stop(0)
+        self.closed = True
         for end in (self.stdin, self.stdout, self.stderr):
             end.close()
 
@@ -195,7 +200,7 @@ class Child:
         return KillReceipt((), tuple(sorted({*known, *below} - {self.shim.pid})))
 
     async def _gone_within(self, seconds: float) -> bool:
-        with anyio.move_on_after(seconds if math.isfinite(seconds) else None):
+        with anyio.move_on_after(seconds):
             await self._gone.wait()
         return self._gone.is_set()
 
@@ -275,3 +280,46 @@ class Child:
             self._channel.send(word)
         except OSError:
             return  # the shim is gone, or stopped and its channel full: a kill is watched
+
+
+def channel_pair(near: ExitStack, far: ExitStack) -> tuple[socket.socket, socket.socket]:
+    """Return our end, which does not block, and theirs, each closed by its own stack."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    near.callback(ours.close)
+    far.callback(theirs.close)
+    ours.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+    return ours, theirs
+
+
+def make_child(
+    order: bytes, far: ExitStack, on_kill: Callable[[Child], None]
+) -> tuple[Child, list[int]]:
+    """Make a child that is not started yet, and the descriptors that its shim needs.
+
+    The far ends are closed by `far`, ours by the child; ours do not block, none is inherited.
+
+    Raises:
+        OSError: out of descriptors or memory; everything made so far is closed.
+    """
+    with ExitStack() as near:
+        stdin, to_agent = os.pipe2(os.O_CLOEXEC)
+        near.callback(os.close, to_agent)
+        far.callback(os.close, stdin)
+        from_agent, stdout = os.pipe2(os.O_CLOEXEC)
+        near.callback(os.close, from_agent)
+        far.callback(os.close, stdout)
+        errors, stderr = os.pipe2(os.O_CLOEXEC)
+        near.callback(os.close, errors)
+        far.callback(os.close, stderr)
+        channel, theirs = channel_pair(near, far)
+        blob = os.memfd_create("acpbridge-order", os.MFD_CLOEXEC)
+        far.callback(os.close, blob)
+        rest = memoryview(order)
+        while rest:
+            rest = rest[os.write(blob, rest) :]
+        for fd in (to_agent, from_agent, errors):
+            os.set_blocking(fd, False)
+        pipes = PipeWriter(to_agent), PipeReader(from_agent), PipeReader(errors)
+        child = Child(channel, pipes, on_kill=on_kill)
+        near.pop_all()
+    return child, [stdin, stdout, stderr, theirs.fileno(), blob]

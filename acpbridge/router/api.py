@@ -1,0 +1,193 @@
+"""What a face may ask: `RouterApi`, with the values that go in and come out.
+
+The same in process and through the daemon's client; the JSON shapes are those that `status --json`
+and its siblings print.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.permission import Effect, OnPermission
+from acpbridge.model.requesters import Requester
+from acpbridge.model.sessions import CancelRung, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One turn that somebody wants.
+
+    Attributes:
+        content: ACP content blocks of the prompt.
+        agent: id of the agent; "" for the default one. Ignored with `session`.
+        session: key, or any unique part of one, of a session to go on with; "" for a new one.
+        continue_last: go on with the last session in `cwd`.
+        cwd: absolute directory; "" for the definition's workspace.
+        caller_cwd: absolute directory of the caller, where neither of them is given.
+        env: the caller's environment, from which the child's is built. Never stored.
+        one_shot: the process ends with the turn.
+        on_permission: rule of this run.
+        timeout: seconds, None for no limit.
+        detached: goes on when the caller's connection ends.
+        correlation_id: joins the records of one piece of work.
+        idempotency_key: a second request with the same key is the same run.
+    """
+
+    content: tuple[Mapping[str, Any], ...]
+    agent: str = ""
+    session: str = ""
+    continue_last: bool = False
+    cwd: str = ""
+    caller_cwd: str = ""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    one_shot: bool = True
+    on_permission: OnPermission = OnPermission.ASK
+    timeout: float | None = None
+    detached: bool = False
+    correlation_id: str = ""
+    idempotency_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunReceipt:
+    """An accepted run: follow `key` after `after` to see all of it."""
+
+    key: SessionKey
+    run_id: str
+    after: int
+    agent: str
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        return {
+            "key": str(self.key),
+            "runId": self.run_id,
+            "after": self.after,
+            "agentId": self.agent,
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended, from its record and never from what the model said."""
+
+    run_id: str
+    outcome: Outcome
+    stop_reason: str | None
+    error: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReceipt:
+    """What a cancel came to."""
+
+    key: SessionKey
+    rung: CancelRung
+    turn_ended: bool
+    stop_reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape that `cancel --json` prints."""
+        return {
+            "key": str(self.key),
+            "rung": self.rung,
+            "turnEnded": self.turn_ended,
+            "stopReason": self.stop_reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KillReceipt:
+    """What of one session is proven dead, and what is left."""
+
+    key: SessionKey
+    killed: tuple[int, ...]
+    survivors: tuple[int, ...]
+    took_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape of one result of `kill --json`."""
+        return {
+            "key": str(self.key),
+            "killed": list(self.killed),
+            "survivors": list(self.survivors),
+            "tookMs": self.took_ms,
+        }
+
+
+class Following(Protocol):
+    """A cursor over one session's numbered events."""
+
+    async def read(self) -> list[bytes]:
+        """Return the next lines, at least one; waits for it."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class RouterApi(Protocol):
+    """The service. Every call carries its requester and may raise `permission_denied`."""
+
+    async def run(self, request: RunRequest, requester: Requester) -> RunReceipt:
+        """Accept one turn; it is on record when this returns.
+
+        Raises:
+            BridgeError: `no_such_agent`, `no_such_session`, `session_closed`, `busy`,
+                `subagent_policy`, `reopen_refused`, `store_full`.
+        """
+        ...
+
+    async def follow(self, key: str, after: int, requester: Requester) -> Following:
+        """Return a cursor behind event number `after` of a session."""
+        ...
+
+    async def wait(self, run_id: str, requester: Requester) -> RunResult:
+        """Wait for the end of a run."""
+        ...
+
+    async def status(self, key: str, requester: Requester) -> dict[str, Any]:
+        """Return daemon, sessions and processes, from the kernel at call time; "" for all."""
+        ...
+
+    async def sessions(self, requester: Requester, *, everything: bool) -> list[dict[str, Any]]:
+        """Return rows of live sessions, or of all on record."""
+        ...
+
+    async def cancel(self, key: str, grace: float, requester: Requester) -> CancelReceipt:
+        """End the running turn, down the ladder as far as needed."""
+        ...
+
+    async def close(self, key: str, requester: Requester) -> SessionKey:
+        """End a session politely, its children first."""
+        ...
+
+    async def kill(
+        self, keys: list[str], grace: float | None, requester: Requester
+    ) -> list[KillReceipt]:
+        """End sessions with their descendants, whole trees side by side; prove it."""
+        ...
+
+    async def matching(self, agent: str, requester: Requester) -> list[str]:
+        """Return the keys of the live sessions of an agent; "" for all agents."""
+        ...
+
+    async def questions(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return the open questions that the requester may see."""
+        ...
+
+    async def answer(
+        self,
+        question: str,
+        requester: Requester,
+        *,
+        option_id: str | None,
+        effect: Effect | None,
+        note: str,
+    ) -> dict[str, Any]:
+        """Answer a question; return the decision."""
+        ...

@@ -1,0 +1,45 @@
+"""From what a person types to a session key, and from a request to an agent. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from acpbridge.config import catalogue
+from acpbridge.config.snapshot import Config
+from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.keys import AgentId, SessionKey, agent_id
+
+
+def find_session(text: str, keys: Iterable[SessionKey]) -> SessionKey:
+    """Return the one session whose key is the text, or holds it.
+
+    Raises:
+        BridgeError: `no_such_session`, or `ambiguous_key` with the candidates named.
+    """
+    known = list(keys)
+    for key in known:
+        if str(key) == text:
+            return key
+    found = [key for key in known if text and text in str(key)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise BridgeError("no_such_session", f"No session's key is or holds {text!r}.")
+    names = ", ".join(map(str, sorted(found)[:10]))
+    raise BridgeError("ambiguous_key", f"{text!r} fits {len(found)} sessions: {names}.")
+
+
+def find_agent(
+    name: str, config: Config, builtin: Mapping[AgentId, AgentDefinition]
+) -> AgentDefinition:
+    """Return the definition of a configured agent, a built-in one, or a catalogue entry.
+
+    Raises:
+        BridgeError: `no_such_agent`, naming the ids that there are.
+    """
+    key = agent_id(name)
+    found = config.agents.get(key) or builtin.get(key) or catalogue.entry(key)
+    if found is None:
+        ids = [*config.agents, *builtin, *catalogue.CATALOGUE]
+        listed = ", ".join(dict.fromkeys(map(str, ids)))
+        raise BridgeError("no_such_agent", f"There is no agent {key!r}; there are {listed}.")
+    return found

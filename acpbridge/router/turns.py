@@ -1,0 +1,116 @@
+"""One turn and the inbox it waits in: values with their events, no tasks."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.messages import PromptRequest
+from acpbridge.model.sessions import Outcome, TurnState, WaitsFor
+
+# Prompts that may wait in one session.
+INBOX_LIMIT: Final = 20
+
+
+@dataclass(eq=False, slots=True)
+class Turn:
+    """One accepted prompt on its way to exactly one outcome.
+
+    Attributes:
+        run_id: of its run record.
+        request: what was asked.
+        accepted_at: ISO 8601, UTC.
+        state: where it stands.
+        cancelling: whether anybody wants it ended; its outcome is then `cancelled`.
+        timed_out: whether its own limit ended it.
+        open_questions: how many permissions it waits for.
+        done: set once the outcome is on record.
+    """
+
+    run_id: str
+    request: PromptRequest
+    accepted_at: str
+    state: TurnState = TurnState.QUEUED
+    started_at: str | None = None
+    last_update_at: str | None = None
+    last_update: float = 0.0
+    cancelling: bool = False
+    timed_out: bool = False
+    open_questions: int = 0
+    outcome: Outcome | None = None
+    stop_reason: str | None = None
+    error: BridgeError | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
+
+    def waits_for(self, *, tool_running: bool) -> WaitsFor:
+        """Tell whom it waits for."""
+        if self.state is TurnState.QUEUED:
+            return WaitsFor.NOBODY
+        if self.open_questions:
+            return WaitsFor.PERMISSION
+        return WaitsFor.TOOL if tool_running else WaitsFor.MODEL
+
+    def to_json(self, *, tool_running: bool) -> dict[str, Any]:
+        """Return the shape in `status`."""
+        return {
+            "id": self.run_id,
+            "state": self.state,
+            "waitsFor": self.waits_for(tool_running=tool_running),
+            "startedAt": self.started_at,
+            "lastUpdateAt": self.last_update_at,
+        }
+
+
+class Inbox:
+    """The prompts of one session, in order, bounded."""
+
+    def __init__(self) -> None:
+        self._turns: deque[Turn] = deque()
+        self._news = anyio.Event()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def check_room(self) -> None:
+        """Check that there is room for one more.
+
+        Raises:
+            BridgeError: `busy`, when it is full.
+        """
+        if len(self._turns) >= INBOX_LIMIT:
+            message = f"{INBOX_LIMIT} prompts wait already."
+            raise BridgeError("busy", message, data={"queueDepth": len(self._turns)})
+
+    def put(self, turn: Turn) -> None:
+        """Take a turn at the end; see `check_room`."""
+        self._turns.append(turn)
+        self._news.set()
+
+    def take(self) -> Turn | None:
+        """Return the first turn, None if there is none."""
+        return self._turns.popleft() if self._turns else None
+
+    def waiting(self) -> list[Turn]:
+        """Return what waits, the first one first."""
+        return list(self._turns)
+
+    def take_all(self) -> list[Turn]:
+        """Return everything that waits, the first one first; nothing waits after."""
+        turns = list(self._turns)
+        self._turns.clear()
+        return turns
+
+    def remove(self, turn: Turn) -> bool:
+        """Take one turn out, and tell whether it was still waiting."""
+        if turn in self._turns:
+            self._turns.remove(turn)
+            return True
+        return False
+
+    async def news(self) -> None:
+        """Wait until there is a turn to take."""
+        while not self._turns:
+            self._news = anyio.Event()
+            await self._news.wait()
