@@ -7,7 +7,7 @@ agent's name.
 from collections.abc import Mapping
 from typing import Final
 
-from acpbridge.model.agents import AgentDefinition, AgentFacts
+from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind
 from acpbridge.model.keys import AgentId
 
 CLAUDE: Final = AgentFacts(
@@ -49,8 +49,8 @@ CODEX: Final = AgentFacts(
     # It starts in `agent`, where a reviewing model decides and nobody is asked.
     asking_mode="read-only",
     bypass_modes=("agent-full-access",),
-    # It kills its own child 2 s after its stdin was closed.
-    grace=3.0,
+    # It kills its own child 2 s after its stdin was closed; just after a turn it took 4.3 s.
+    grace=5.0,
     env_names=("CODEX_HOME", "OPENAI_API_KEY", "CODEX_API_KEY"),
     secret_names=("OPENAI_API_KEY", "CODEX_API_KEY"),
     login_hint="Log in: codex-acp login, or set OPENAI_API_KEY.",
@@ -66,6 +66,8 @@ GEMINI: Final = AgentFacts(
     packages=("@google/gemini-cli",),
     asking_mode="default",
     bypass_modes=("yolo",),
+    # It answers session/set_mode with an empty object and never sends an update.
+    mode_answer_suffices=True,
     env_names=("GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_CLI_TRUST_WORKSPACE", "GOOGLE_*"),
     # Without it the program is a launcher that ignores signals and whose child holds our pipes.
     env_set={"GEMINI_CLI_NO_RELAUNCH": "true"},
@@ -84,8 +86,15 @@ ALIASES: Final[Mapping[str, str]] = {
     "gemini-cli": "gemini",
 }
 
-# The embedded agent: no login, no network. `app` gives it the command, for it knows our own.
-DEMO: Final = AgentId("demo")
+# The embedded agent: no login, no network, started like any Python agent.
+DEMO: Final = AgentDefinition(
+    id=AgentId("demo"),
+    name="demo",
+    description="Plans a little, reads a little, and asks before it writes.",
+    kind=RuntimeKind.PYTHON,
+    entry="acpbridge.agents.demo:demo",
+    facts=AgentFacts(asking_mode="default"),
+)
 
 
 def facts_for_command(command: tuple[str, ...]) -> AgentFacts:
@@ -109,6 +118,8 @@ def _without_version(word: str) -> str:
 
 def entry(agent: str) -> AgentDefinition | None:
     """Return the definition of a catalogue agent by its id or alias, None if there is none."""
+    if agent == DEMO.id:
+        return DEMO
     name = ALIASES.get(agent, agent)
     facts = CATALOGUE.get(name)
     return None if facts is None else AgentDefinition(id=AgentId(name), name=name, facts=facts)

@@ -38,6 +38,10 @@ STDERR_KEPT: Final = 16 * 1024
 # The journal follows the trees at this pace while agents run; a start writes it at once. Seconds.
 CENSUS_PACE: Final = 1.0
 
+# A shim exits after its last report; it is looked for so often and so long. Seconds.
+SHIM_LOOK: Final = 0.01
+SHIM_EXIT: Final = 1.0
+
 # After the agent's exit its last words on stderr are waited for this long. Seconds.
 LAST_WORDS: Final = 0.2
 
@@ -240,6 +244,19 @@ class Supervisor:
         shim, agent = _pair(child.shim), _pair(child.agent)
         return await anyio.to_thread.run_sync(census.tree, shim, agent)
 
+    async def alive(self, processes: list[census.ProcessInfo]) -> list[int]:
+        """Return the pids of those that still live, from the kernel, now.
+
+        A shim that has just reported that its tree is gone takes a moment to be gone itself.
+        """
+        entries = [Entry(process.pid, process.start_ticks) for process in processes]
+        left = await anyio.to_thread.run_sync(_alive, entries)
+        with anyio.move_on_after(SHIM_EXIT):
+            while left:
+                await anyio.sleep(SHIM_LOOK)
+                left = await anyio.to_thread.run_sync(_alive, entries)
+        return left
+
     async def keeper_info(self) -> census.ProcessInfo | None:
         """Return the keeper as the kernel sees it."""
         identity = self._keeper.identity
@@ -271,6 +288,10 @@ class Supervisor:
         if now != self._written:
             now.write(self._path)
             self._written = now
+
+
+def _alive(entries: list[Entry]) -> list[int]:
+    return [entry.pid for entry in entries if entry.alive()]
 
 
 def _pair(identity: ProcessId) -> tuple[int, int]:

@@ -72,9 +72,10 @@ class _Entry:
 
     def withdraw(self, claim: _Claim) -> bool:
         """Take the request back, even from a decision that is still being recorded."""
-        if self.decide(claim):
-            return True
-        if self.final is not None or self.withdrawn is not None:
+        if self.claim is None:
+            return self.decide(claim)
+        gone = self.withdrawn is not None or self.claim.decision.effect is Effect.CANCEL
+        if gone or self.final is not None:
             return False
         self.withdrawn = claim
         return True
@@ -257,7 +258,9 @@ class PermissionBroker:
         recorded = await self._recorded("permission_decided", fields, durable=allows)
         if recorded or not allows:
             return decision
-        return policy.denial(request.ask, Reason.AUDIT_FAILED)
+        # Said once more, if that is possible: a write that was given up may still come to be.
+        denial = policy.denial(request.ask, Reason.AUDIT_FAILED)
+        return await self._commit(entry, _Claim(denial, claim.at, claim.requester))
 
     async def _recorded(
         self, kind: str, fields: Callable[[], dict[str, Any]], *, durable: bool

@@ -240,4 +240,4 @@ def _plain(word: str) -> bool:
 
 
 def _quoted(word: str) -> str:
-    return f"`{escape(word[:LONGEST_WORD])}`"
+    return f"`{escape(str(word)[:LONGEST_WORD])}`"

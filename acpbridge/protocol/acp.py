@@ -4,13 +4,13 @@ Strict where it acts: a permission request, the modes of a session, the answers 
 `session/new` and `session/prompt`. Above are the runtimes and the faces; below is `errors`.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from acpbridge.errors import BridgeError
+from acpbridge.protocol.rawjson import member
 
 PROTOCOL_VERSION: Final = 1
 
@@ -95,46 +95,6 @@ def update_kind(params: Any) -> str | None:
     update = params.get("update") if isinstance(params, dict) else None
     kind = update.get("sessionUpdate") if isinstance(update, dict) else None
     return kind if isinstance(kind, str) else None
-
-
-def member(text: str, *path: str) -> str | None:
-    """Return the text of the value at a path of keys in a JSON object, exactly as it is written.
-
-    Of equal keys the last one counts, as for the decoder that read the envelope.
-    """
-    for key in path:
-        found = None
-        for name, value in _members(text):
-            if name == key:
-                found = value
-        if found is None:
-            return None
-        text = found
-    return text
-
-
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each key of an object with the text of its value."""
-    scan = json.JSONDecoder().raw_decode
-    end = _skip(text, 0)
-    if text[end : end + 1] != "{":
-        return
-    end = _skip(text, end + 1)
-    while text[end : end + 1] == '"':
-        name, end = scan(text, end)
-        start = _skip(text, _skip(text, end) + 1)
-        _, end = scan(text, start)
-        yield name, text[start:end]
-        end = _skip(text, end)
-        if text[end : end + 1] != ",":
-            return
-        end = _skip(text, end + 1)
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
 
 
 def raw_update(line: bytes) -> bytes:

@@ -21,7 +21,7 @@ from acpbridge.errors import INVALID_REQUEST, BridgeError
 from acpbridge.protocol import strict
 from acpbridge.protocol.framing import DEFAULT_LIMIT, LineSplitter, TooLong
 
-# The only method whose lines are relayed unread but for their envelope.
+# The method whose lines a bridge relays unread but for their envelope.
 RELAYED: Final = "session/update"
 
 # An agent that opens more requests than this at once is answered with errors.
@@ -117,10 +117,12 @@ class Peer:
     Attributes:
         outbox: bytes that the peer itself wants sent (answers to broken requests), in order.
         silent_on_noise: True towards an agent, which is never sent an id of null.
+        relayed: methods of notifications that are passed on unread but for their envelope.
     """
 
     limit: int = DEFAULT_LIMIT
     silent_on_noise: bool = True
+    relayed: frozenset[str] = frozenset({RELAYED})
     outbox: list[bytes] = field(default_factory=list)
     _ids: "count[int]" = field(default_factory=count)
     _pending: dict[int, jsonrpc_base.Request] = field(default_factory=dict)
@@ -224,8 +226,8 @@ class Peer:
             return [self._noise("not JSON", line)]
         if not isinstance(envelope, dict):
             return [self._noise("not an object", line)]
-        if envelope.get("method") == RELAYED and "id" not in envelope:
-            return [Notification(RELAYED, envelope.get("params"), line)]
+        if "id" not in envelope and envelope.get("method") in self.relayed:
+            return [Notification(envelope["method"], envelope.get("params"), line)]
         try:
             message = strict.loads(line)
         except strict.StrictError as error:

@@ -1,4 +1,4 @@
-"""The ladder down which a turn is cancelled: ask, close, kill; each rung only if the last failed."""
+"""The ladder down which a turn is cancelled: ask, close, kill; each if the last was not enough."""
 
 import anyio
 import structlog

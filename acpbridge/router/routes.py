@@ -6,7 +6,7 @@ from acpbridge.config import catalogue
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
-from acpbridge.model.keys import AgentId, SessionKey, agent_id
+from acpbridge.model.keys import SessionKey, agent_id
 
 
 def find_session(text: str, keys: Iterable[SessionKey]) -> SessionKey:
@@ -28,18 +28,38 @@ def find_session(text: str, keys: Iterable[SessionKey]) -> SessionKey:
     raise BridgeError("ambiguous_key", f"{text!r} fits {len(found)} sessions: {names}.")
 
 
-def find_agent(
-    name: str, config: Config, builtin: Mapping[AgentId, AgentDefinition]
-) -> AgentDefinition:
-    """Return the definition of a configured agent, a built-in one, or a catalogue entry.
+def find_agent(name: str, config: Config) -> AgentDefinition:
+    """Return the definition of a configured agent, of a catalogue entry, or of the demo.
 
     Raises:
         BridgeError: `no_such_agent`, naming the ids that there are.
     """
     key = agent_id(name)
-    found = config.agents.get(key) or builtin.get(key) or catalogue.entry(key)
+    found = config.agents.get(key) or catalogue.entry(key)
     if found is None:
-        ids = [*config.agents, *builtin, *catalogue.CATALOGUE]
+        ids = [*config.agents, *catalogue.CATALOGUE, catalogue.DEMO.id]
         listed = ", ".join(dict.fromkeys(map(str, ids)))
         raise BridgeError("no_such_agent", f"There is no agent {key!r}; there are {listed}.")
     return found
+
+
+def ancestors(
+    key: SessionKey, parents: Mapping[SessionKey, SessionKey | None]
+) -> tuple[SessionKey, ...]:
+    """Return who spawned a session, and who spawned that one, nearest first."""
+    out: list[SessionKey] = []
+    above = parents.get(key)
+    while above is not None and above not in out:
+        out.append(above)
+        above = parents.get(above)
+    return tuple(out)
+
+
+def descendants(
+    key: SessionKey, parents: Mapping[SessionKey, SessionKey | None]
+) -> list[SessionKey]:
+    """Return everything that was spawned below a session, children before grandchildren."""
+    out = [key]
+    for above in out:
+        out += [child for child, parent in parents.items() if parent == above and child not in out]
+    return out[1:]

@@ -80,7 +80,7 @@ class Session:
         self._idle_since: float | None = None
         self._life = anyio.CancelScope()
         self._waiting = anyio.CancelScope()
-        self._ending: CloseReason | None = None
+        self._ending = False
         self._died = False
         self._gone = anyio.Event()
         self._gone.set()
@@ -97,6 +97,16 @@ class Session:
     def live(self) -> bool:
         """Whether it has a process, or is about to have one."""
         return self.record.state in LIVE_STATES
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is ended for good."""
+        return self.record.state is SessionState.CLOSED
+
+    @property
+    def closing(self) -> bool:
+        """Whether it takes no more work."""
+        return self._ending or self.closed
 
     @property
     def turn(self) -> Turn | None:
@@ -116,22 +126,21 @@ class Session:
         Raises:
             BridgeError: `session_closed`, `reopen_refused`, `busy`.
         """
-        if self.record.state is SessionState.CLOSED or self._ending is not None:
+        if self.closing:
             raise BridgeError("session_closed", f"The session {self.key} is closed.")
         if self.agent is None and self._must_rest():
             message = f"The session failed to open {OPENS_FAILED} times in {OPENS_WINDOW:g} s."
             raise BridgeError("reopen_refused", message)
         self.inbox.check_room()
 
-    def submit(self, turn: Turn) -> None:
-        """Take a turn into the inbox.
-
-        Raises:
-            BridgeError: as `check_open`.
-        """
-        self.check_open()
+    def submit(self, turn: Turn) -> bool:
+        """Take a turn into the inbox, after `check_open`; tell whether `serve` must be started."""
         self.inbox.put(turn)
         self._host.queue(turn, len(self.inbox))
+        if self._gone.is_set():
+            self._gone = anyio.Event()
+            return True
+        return False
 
     def _must_rest(self) -> bool:
         if len(self._failures) < OPENS_FAILED:
@@ -175,14 +184,19 @@ class Session:
         turn.state = TurnState.CANCELLING
         self._services.broker.withdraw(self.key, Reason.CANCELLED)
 
-    def mark_ending(self, reason: CloseReason) -> None:
+    def mark_ending(self) -> None:
         """Refuse all further work, and allow nothing more, from now on."""
-        self._ending = self._ending or reason
+        self._ending = True
         self._host.closing = True
 
-    async def end(self, reason: CloseReason, grace: float | None) -> tuple[int, ...]:
-        """End the session for good: its turn, its questions, its process; return what is left."""
-        self.mark_ending(reason)
+    async def end(self, reason: CloseReason | None, grace: float | None) -> tuple[int, ...]:
+        """End the session's turn, questions and process; return the pids that are left.
+
+        Args:
+            reason: closes the session for good; None leaves it to be taken up by a later daemon.
+            grace: seconds after stdin was closed; None for the agent's own, 0 for at once.
+        """
+        self.mark_ending()
         await self._drop_waiting()
         turn, agent = self.turn, self.agent
         if turn is not None:
@@ -195,7 +209,10 @@ class Session:
         self._life.cancel()
         self._waiting.cancel()
         await self._gone.wait()
-        await self._set(SessionState.CLOSED, close_reason=self._ending)
+        if reason is not None:
+            await self._set(SessionState.CLOSED, close_reason=reason)
+        elif self.live:
+            await self._set(SessionState.IDLE)
         return left
 
     # ---- A holder of a place ----
@@ -217,9 +234,8 @@ class Session:
 
     async def serve(self) -> None:
         """Run what is in the inbox until nothing is left of it and of the process: the task."""
-        self._gone = anyio.Event()
         try:
-            while self._ending is None and (turn := self.inbox.take()) is not None:
+            while not self._ending and (turn := self.inbox.take()) is not None:
                 self._host.begin(turn)
                 await self._one_life(turn)
         finally:
@@ -257,7 +273,7 @@ class Session:
             await self._set(SessionState.READY, mode=agent.mode, opens=opens, last_error=None)
             async with background(lambda: self._watch_death(agent)):
                 await self._turns(agent, turn)
-            if self._ending is None:
+            if not self._ending:
                 await self._set(SessionState.STOPPING)
 
     async def _watch_death(self, agent: RuntimeSession) -> None:
@@ -275,7 +291,7 @@ class Session:
                 self._failures.append(self._services.clock.monotonic())
         if agent is not None:
             self._host.emit(Fact("process_exited", {"pid": agent.pid, "died": self._died}))
-        if self._ending is None:
+        if not self._ending:
             # Before the turn is told to be over, so that nobody sees it over and running.
             await self._set(after)
         if not turn.done.is_set():
@@ -338,11 +354,11 @@ class Session:
         self._services.places.check()
         try:
             with anyio.CancelScope() as self._waiting:
-                if self._died or self._ending is not None:
+                if self._died or self._ending:
                     return None
                 with anyio.move_on_after(self._services.idle_ttl()):
                     await self.inbox.news()
-            return None if self._died or self._ending is not None else self.inbox.take()
+            return None if self._died or self._ending else self.inbox.take()
         finally:
             self._idle_since = None
 

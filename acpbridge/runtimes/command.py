@@ -1,10 +1,11 @@
 """Which program to start for an agent: as configured, as installed, or fetched by npx."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.transport.child import resolve_program
 
 
@@ -22,6 +23,10 @@ def command_for(definition: AgentDefinition, env: Mapping[str, str], cwd: str) -
     Raises:
         BridgeError: `agent_not_found`, saying what was looked for and what to install.
     """
+    if definition.kind is RuntimeKind.PYTHON:
+        # -P: a module of the directory that the agent works in must not pass for one of ours.
+        python = _resolve(definition.python or sys.executable, env, cwd, definition)
+        return Command((python, "-P", "-m", "acpbridge", "serve", definition.entry))
     if definition.command:
         program, *rest = definition.command
         return Command((_resolve(program, env, cwd, definition), *rest), _is_npx(program))

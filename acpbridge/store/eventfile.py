@@ -1,7 +1,8 @@
 """The event database of one agent: a row per session and chunk. Blocking, for worker threads.
 
 Above is the writer, which calls it from one thread at a time; `read` alone may run beside that, on
-a connection of its own. What is stored is the redacted copy.
+a connection of its own. What is stored is the redacted copy, with a checksum: SQLite has none, and
+a row that is not what was written reads as lost.
 """
 
 import sqlite3
@@ -9,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
+from zlib import crc32
 
 from acpbridge.model.ports import Faults
 from acpbridge.store.database import Schema, is_damage, open_database, rebuild, transaction
@@ -22,6 +25,7 @@ _SCHEMA: Final = Schema(
             session_key TEXT NOT NULL,
             first_seq INTEGER NOT NULL,
             last_seq INTEGER NOT NULL,
+            checksum INTEGER NOT NULL,
             lines BLOB NOT NULL,
             tenant_id TEXT NOT NULL DEFAULT '',
             user_id TEXT NOT NULL DEFAULT '',
@@ -40,7 +44,12 @@ _SCHEMA: Final = Schema(
 )
 
 _INSERT: Final = (
-    "INSERT INTO events (session_key, first_seq, last_seq, lines) VALUES (:key, :first, :last, :b)"
+    "INSERT INTO events (session_key, first_seq, last_seq, checksum, lines)"
+    " VALUES (:key, :first, :last, :checksum, :lines)"
+)
+_SELECT: Final = (
+    "SELECT first_seq, checksum, lines FROM events"
+    " WHERE session_key = ? AND last_seq > ? AND last_seq <= ? ORDER BY last_seq"
 )
 
 Row = dict[str, str | int | bytes]
@@ -108,28 +117,35 @@ class EventFile:
         lines if it lost all up to `upto`.
 
         Raises:
-            sqlite3.Error: the file cannot be read.
+            sqlite3.Error: the file cannot be read, or not before `mend`.
         """
         first, lines, size = after + 1, list[bytes](), 0
         try:
-            connection = sqlite3.connect(self.path, timeout=5.0, isolation_level=None)
+            # "rw": never create the file, should it be missing just while it is rebuilt.
+            place = f"file:{quote(str(self.path))}?mode=rw"
+            connection = sqlite3.connect(place, timeout=5.0, isolation_level=None, uri=True)
             with closing(connection):
-                rows = connection.execute(
-                    "SELECT first_seq, lines FROM events"
-                    " WHERE session_key = ? AND last_seq > ? AND last_seq <= ? ORDER BY last_seq",
-                    (session, after, upto),
-                )
-                for number, blob in rows:
+                rows = connection.execute(_SELECT, (session, after, upto))
+                for number, checksum, blob in rows:
+                    if crc32(blob) != checksum:
+                        continue
                     size += len(blob)
-                    if lines and (size > CHUNK_BYTES or number != first + len(lines)):
+                    if not lines:
+                        first = max(number, first)
+                        lines = blob.split(b"\n")[first - number :]
+                    elif size > CHUNK_BYTES or number != first + len(lines):
                         break
-                    first = max(number, first)
-                    lines += blob.split(b"\n")[first - number :] if not lines else blob.split(b"\n")
+                    else:
+                        lines += blob.split(b"\n")
         except sqlite3.DatabaseError as error:
             if is_damage(error):
                 self._suspect = True
             raise
         return first, lines
+
+    def mend(self) -> None:
+        """Rebuild the file if a read or a write has met damage; make it where it is missing."""
+        self._open()
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -171,5 +187,11 @@ class EventFile:
 
 def _row(chunk: Chunk, start: int, lines: list[bytes]) -> Row:
     first = chunk.first + start
-    last = first + len(lines) - 1
-    return {"key": chunk.stream.name, "first": first, "last": last, "b": b"\n".join(lines)}
+    blob = b"\n".join(lines)
+    return {
+        "key": chunk.stream.name,
+        "first": first,
+        "last": first + len(lines) - 1,
+        "checksum": crc32(blob),
+        "lines": blob,
+    }

@@ -41,7 +41,7 @@ class Follower:
 
         Raises:
             anyio.ClosedResourceError: the follower was closed.
-            BridgeError: `internal`, when older events cannot be read from the disk.
+            BridgeError: `internal` or `store_full`, when older events cannot be read from the disk.
         """
         await anyio.lowlevel.checkpoint_if_cancelled()
         while True:

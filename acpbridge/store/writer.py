@@ -8,6 +8,7 @@ shows what was committed; below is the event file.
 import sqlite3
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 import anyio
@@ -88,18 +89,16 @@ class Writer:
         """Return stored lines after a number, with the number of the first.
 
         Raises:
-            BridgeError: `internal`, when the file cannot be read.
+            BridgeError: `internal` or `store_full`, when the file cannot be read.
         """
-        name, upto = stream.name, stream.committed
+        read = partial(self.file.read, stream.name, after, stream.committed)
         try:
-            return await run_sync(
-                self.file.read,
-                name,
-                after,
-                upto,
-                abandon_on_cancel=True,  # a read has a connection of its own
-                limiter=self._readers,
-            )
+            # A read has a connection of its own, so that its thread may be left behind.
+            return await run_sync(read, abandon_on_cancel=True, limiter=self._readers)
+        except sqlite3.Error:
+            await self._locked(self.file.mend, abandon=False)
+        try:
+            return await run_sync(read, abandon_on_cancel=True, limiter=self._readers)
         except sqlite3.Error as error:
             message = f"{self.file.path} cannot be read: {error}."
             raise BridgeError("internal", message) from error

@@ -150,15 +150,15 @@ class Keeper:
         program = resolve_program(spec.argv[0], spec.env, spec.cwd)
         order = order_for(spec, program)
         async with self._starts:
-            for _ in range(2):  # the keeper may be found dead; one that was just started is not
-                line = await self._line()
-                child = await self._attempt(line, order)
-                if child.agent != NOBODY:
-                    return child
-                await child.aclose()
-                if child.failure is not None or not line.lost:
-                    break
-        raise start_error(child.failure, spec, program)
+            line = await self._line()
+            child = await self._attempt(line, order)
+            if child.agent == NOBODY and child.failure is None and line.lost:
+                await child.aclose()  # the keeper was dead, or died meanwhile: once more
+                child = await self._attempt(await self._line(), order)
+        if child.agent == NOBODY:
+            await child.aclose()
+            raise start_error(child.failure, spec, program)
+        return child
 
     async def _attempt(self, line: "_Line", order: bytes) -> Child:
         """Start a child; its `agent` is nobody if that failed."""
@@ -178,12 +178,14 @@ class Keeper:
                     far.close()
                     if sent:
                         await child.wait_started()
-            finally:
+            except BaseException:
+                far.close()
                 if not sent:
                     child.settle(NOTHING_STARTED)
-                if child.agent == NOBODY:
-                    far.close()
-                    await child.aclose()
+                await child.aclose()
+                raise
+        if not sent:
+            child.settle(NOTHING_STARTED)
         return child
 
     async def _line(self) -> "_Line":
@@ -232,7 +234,7 @@ class _Line:
         self.lost = False
         self._on_lost = on_lost
         self._ending = False
-        self._orphaned: dict[bytes, Child] = {}
+        self._orphaned: dict[bytes, tuple[Child, anyio.CancelScope]] = {}
         self._names = itertools.count(1)
         self._writing = anyio.Lock()
         self._control_over = anyio.Event()
@@ -252,13 +254,13 @@ class _Line:
                 )
                 near.callback(self._process.wait)
                 near.callback(self._process.kill)
+                self.guard = _identity(self._process.pid)
                 self._pidfd = os.pidfd_open(self._process.pid)
             except OSError as error:
                 raise BridgeError(
                     "start_failed", f"The keeper of the agents cannot be started: {error.strerror}."
                 ) from error
             near.pop_all()
-        self.guard = _identity(self._process.pid)
 
     @property
     def over(self) -> bool:
@@ -275,6 +277,7 @@ class _Line:
 
     async def hand_over(self, name: bytes, fds: list[int]) -> bool:
         """Send an order with its descriptors; False if there is no keeper to take it."""
+        self._wake()
         async with self._writing:
             while not self.lost:
                 try:
@@ -297,10 +300,12 @@ class _Line:
                 child.settle(NOTHING_STARTED)
             if child.receipt is None:
                 self._wake()
-                self._orphaned[name] = child
-                self._settle_orphans()
-                with anyio.move_on_after(LAST_STEP_LIMIT):
+                with anyio.move_on_after(LAST_STEP_LIMIT) as patience:
+                    self._orphaned[name] = child, patience
+                    self._settle_orphans()
                     await child.wait_gone()
+            if child.receipt is None:
+                child.settle(await child.sweep())
         finally:
             child.settle(child.unproven() if child.receipt is None else child.receipt)
             self._orphaned.pop(name, None)
@@ -308,9 +313,13 @@ class _Line:
 
     def _settle_orphans(self) -> None:
         """Give the guard's proof to those whose shim, and whose keeper, could not give theirs."""
-        if self._guard_over.is_set() and (self._receipt or self._control_over.is_set()):
-            for child in list(self._orphaned.values()):
-                child.settle(self._receipt or child.unproven())
+        if not self._guard_over.is_set():
+            return
+        for child, patience in self._orphaned.values():
+            if self._receipt is not None:
+                child.settle(self._receipt)
+            elif self._control_over.is_set():
+                patience.cancel()  # nobody is left who could sweep
 
     # ---- keeper and guard ----
 
@@ -377,7 +386,7 @@ class _Line:
             self._on_lost()
 
     def _wake(self) -> None:
-        # Nobody else would wake a keeper that was stopped, and the sweep is its work.
+        # Nobody else would wake a keeper that was stopped, and spawn and sweep are its work.
         self.guard.signal(signal.SIGCONT)
         self.keeper.signal(signal.SIGCONT)
 

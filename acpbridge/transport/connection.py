@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 import anyio
+import anyio.lowlevel
 import structlog
 
 from acpbridge.errors import BridgeError
@@ -81,6 +82,8 @@ class Connection:
         lost: the error with which open requests fail when the other side is gone.
         answering: called inline with a call and its result just before the answer is written; it
             returns the result to write instead, the last look at what may have changed since.
+        arrived: called inline with each call, in wire order with the notifications around it; its
+            handler runs later, so that a cancel right behind a call may overtake it there.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Connection:
         peer: Peer | None = None,
         lost: Callable[[], BridgeError] | None = None,
         answering: Callable[[Call, Any], Any] | None = None,
+        arrived: Callable[[Call], None] | None = None,
     ) -> None:
         self._receive = receive
         self._send = send
@@ -99,6 +103,7 @@ class Connection:
         self._peer = peer or Peer()
         self._lost = lost or (lambda: BridgeError("connection_closed", "The other side is gone."))
         self._answering = answering or (lambda _call, result: result)
+        self._arrived = arrived or (lambda _call: None)
         self._waiters: dict[int, _Waiter] = {}
         self._scopes: dict[Call, anyio.CancelScope] = {}
         self._out: deque[bytes] = deque()
@@ -156,6 +161,11 @@ class Connection:
         """Send a notification; it is dropped when the other side is gone."""
         if not self.closed.is_set():
             self._put(self._peer.notification(method, params))
+
+    def send_raw(self, line: bytes) -> None:
+        """Send a line that is a whole message already, for what is relayed and not re-encoded."""
+        if not self.closed.is_set():
+            self._put(line)
 
     async def drained(self) -> None:
         """Wait until little enough is unsent."""
@@ -257,6 +267,9 @@ class Connection:
                 case Notification():
                     self._notified(message)
                 case Call():
+                    # It can be withdrawn from now on, before its task has run at all.
+                    self._scopes[message] = anyio.CancelScope()
+                    self._arrived(message)
                     self._tasks.start_soon(self._serve, message, name=f"serving {message.method}")
                 case Answer():
                     self._answered(message)
@@ -289,9 +302,9 @@ class Connection:
             waiter.done.set()
 
     async def _serve(self, call: Call) -> None:
-        with anyio.CancelScope() as scope:
-            self._scopes[call] = scope
+        with self._scopes[call]:
             try:
+                await anyio.lowlevel.checkpoint_if_cancelled()
                 result = await self._handler.on_call(call)
                 self._put(self._peer.answer(call, self._answering(call, result)))
             except BridgeError as error:

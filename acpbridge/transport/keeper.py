@@ -31,6 +31,8 @@ PIDS_LIMIT = 10_000  # pids that one receipt names, so that it fits into a datag
 FDS_PER_ORDER = 5  # the agent's stdin, stdout, stderr; the shim's channel; the order itself
 TICK_STEPS = 1000  # a linger travels in milliseconds
 
+# How the kernel says that a process is gone, or hidden from us (another user's, with hidepid).
+NOT_THERE = (FileNotFoundError, ProcessLookupError, PermissionError, NotADirectoryError)
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36  # linux/prctl.h
 CRASHED = 70  # EX_SOFTWARE: a shim that ends so has proven nothing, the keeper sweeps after it
 
@@ -67,17 +69,21 @@ class Process:
 
 
 def read_file(path: str) -> bytes:
-    """Return what a file of /proc holds; empty if it, or its process, is not there any more."""
+    """Return what a file of /proc holds; empty if it, or its process, is not there for us.
+
+    Raises:
+        OSError: it could not be looked at, out of descriptors for instance: that proves nothing.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except NOT_THERE:
         return b""
     try:
         data = chunk = os.read(fd, 65536)
         while len(chunk) > 0:
             chunk = os.read(fd, 65536)
             data += chunk
-    except OSError:
+    except NOT_THERE:
         return b""
     else:
         return data
@@ -137,7 +143,7 @@ def tree_of(
 def _names(path: str) -> list[str]:
     try:
         return os.listdir(path)  # noqa: PTH208 - pathlib costs more than the whole keeper
-    except OSError:
+    except NOT_THERE:
         return []
 
 
@@ -166,17 +172,22 @@ def send_signal(pid: int, start_ticks: int, number: int, ppid: int | None = None
 
     The pidfd pins whoever has the number now; only then is it asked when it started (and, if
     given, who its parent is: a look that is not atomic may have hung a stranger into our tree).
+
+    Raises:
+        OSError: it could not be looked at; nothing was sent.
     """
+    if pid <= 0:
+        return False
     try:
         fd = os.pidfd_open(pid)
-    except OSError:
+    except NOT_THERE:
         return False
     try:
         now = read_process(pid)
         if now is None or now.start_ticks != start_ticks or ppid not in {None, now.ppid}:
             return False
         signal.pidfd_send_signal(fd, number)
-    except OSError:
+    except NOT_THERE:
         return False
     else:
         return True
@@ -492,7 +503,7 @@ class Shim:
     def _reap(self) -> bool:
         """Collect the dead, report the agent's exit, and say whether anybody is left."""
         dead, children = _reap()
-        if self._agent in dead:
+        if self._agent in dead and self._deadline is None:  # its number may come again
             _tell(self._channel, b"exit %d" % os.waitstatus_to_exitcode(dead[self._agent]))
             self._deadline = time.monotonic() + self._linger
             self._mark()

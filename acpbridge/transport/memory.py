@@ -18,7 +18,7 @@ class ByteReceive(Protocol):
 class ByteSend(Protocol):
     """What a connection writes to."""
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes, /) -> None:
         """Send all of it; raises anyio.BrokenResourceError when the other end is gone."""
         ...
 

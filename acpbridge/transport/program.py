@@ -67,7 +67,10 @@ def no_room(error: OSError) -> BridgeError:
 def start_error(failure: tuple[str, int] | None, spec: ChildSpec, program: str) -> BridgeError:
     """Say in a person's words why an agent did not start."""
     if failure is None:
-        return BridgeError("start_failed", "The agent was killed while it was started.")
+        return BridgeError(
+            "start_failed",
+            "The agent's helper was killed, or did not answer, while it was started.",
+        )
     step, number = failure
     reason = os.strerror(number)
     data = {"program": program, "cwd": spec.cwd, "step": step, "errno": errno.errorcode.get(number)}

@@ -34,8 +34,11 @@ class ProcessId:
     start_ticks: int
 
     def signal(self, number: int) -> bool:
-        """Signal this process and nobody else; False if it is gone."""
-        return keeper.send_signal(self.pid, self.start_ticks, number)
+        """Signal this process and nobody else; False if it is gone or could not be reached."""
+        try:
+            return keeper.send_signal(self.pid, self.start_ticks, number)
+        except OSError:
+            return False  # out of descriptors
 
     def alive(self) -> bool:
         """Ask the kernel whether it can still run code."""
@@ -195,9 +198,32 @@ class Child:
 
     def unproven(self) -> KillReceipt:
         """Look who of the tree is alive now: the receipt for one that nobody else could prove."""
-        known = [process.pid for process in (self.shim, self.agent) if process.alive()]
-        below = [process.pid for pid in known for process in keeper.tree_of(pid)]
-        return KillReceipt((), tuple(sorted({*known, *below} - {self.shim.pid})))
+        try:
+            alive = {row.pid for row in self._look()} - {self.shim.pid}
+        except OSError:
+            alive = {self.agent.pid}  # out of descriptors: nobody can tell, so it is not dead
+        return KillReceipt((), tuple(sorted(alive)))
+
+    async def sweep(self) -> KillReceipt:
+        """Kill what is known of the tree, where shim, keeper and guard are all gone.
+
+        Who has left the agent's own tree by then cannot be found from here.
+        """
+        loop = keeper.KillLoop(self._look)
+        try:
+            while not loop.round():  # noqa: ASYNC110 - the kernel tells of no such event
+                await anyio.sleep(keeper.ROUND_PAUSE)
+        except OSError:
+            return self.unproven()
+        return KillReceipt(tuple(sorted(loop.killed)), tuple(loop.survivors))
+
+    def _look(self) -> list[keeper.Process]:
+        found = {}
+        for top in (self.shim, self.agent):
+            row = keeper.read_process(top.pid)
+            if row is not None and row.start_ticks == top.start_ticks and row.pid not in found:
+                found.update({row.pid: row for row in (row, *keeper.tree_of(row.pid)) if row.alive})
+        return list(found.values())
 
     async def _gone_within(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):

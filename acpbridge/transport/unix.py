@@ -5,7 +5,6 @@ Above is the daemon. A peer is judged by what the kernel says of it, never by wh
 
 import os
 import socket
-import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,6 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from acpbridge.errors import BridgeError
 
 _UCRED: Final = struct.Struct("3i")  # pid, uid, gid: struct ucred of unix(7)
-
-# sizeof(sun_path) of unix(7), less the NUL.
-MAX_PATH: Final = 107
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +34,12 @@ def peer_credentials(stream: SocketStream) -> PeerCredentials:
     return PeerCredentials(pid, uid)
 
 
-def check_private(directory: Path) -> None:
-    """Check that a directory is ours alone.
-
-    Raises:
-        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others.
-    """
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise BridgeError("not_our_socket", f"{directory} is not a directory.")
-    if found.st_uid != os.getuid():
-        raise BridgeError("not_our_socket", f"{directory} belongs to another user.")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        raise BridgeError(
-            "not_our_socket",
-            f"{directory} is open to other users.",
-            hint=f"Close it: chmod 700 {directory}",
-        )
-
-
 async def listen(path: Path) -> SocketListener:
     """Bind the socket; a stale one is replaced. Only the holder of the daemon's lock may call this.
 
     Raises:
-        BridgeError: `not_our_socket`, when its directory is not ours alone.
         OSError: when it cannot be bound.
     """
-    check_private(path.parent)
     path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, before anything is served
     before = os.umask(0o177)
     try:

@@ -8,8 +8,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,7 +151,8 @@ async def heard_all(child: Child, lines: int) -> list[str]:
 
 
 def open_files(pid: int) -> dict[str, str]:
-    return {entry.name: str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    entries = list(Path(f"/proc/{pid}/fd").iterdir())
+    return {entry.name: str(entry.readlink()) for entry in entries if entry.is_symlink()}
 
 
 async def read_all(child: Child) -> str:
@@ -450,6 +451,31 @@ async def test_what_an_agent_leaves_behind_is_killed_after_the_linger(observer: 
             assert child.exit == ExitStatus(3, None)
 
 
+async def test_g8_orphans_that_exit_do_not_stay_as_zombies() -> None:
+    code = """
+import os, sys
+for _ in range(20):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            sys.stdin.read(1)
+        os._exit(0)
+    os.wait()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    with anyio.fail_after(HANG):
+        async with Keeper() as keeper:
+            child = await keeper.spawn(script(code))
+            await heard_all(child, 1)
+            assert len(kernel.tree_of(child.shim.pid)) == 21
+            await child.stdin.send(b"x" * 20)
+            while [row for row in kernel.process_table().values() if row.ppid == child.shim.pid][
+                1:
+            ]:
+                await anyio.lowlevel.checkpoint()
+            assert child.exit is None
+
+
 async def test_writing_to_an_agent_that_is_gone_is_a_broken_resource(observer: "Observer") -> None:
     async with tree(observer, "deaf", ()) as (_, child):
         child.kill()
@@ -560,6 +586,90 @@ async def test_g4_a_stopped_keeper_is_woken_for_a_sweep(observer: "Observer") ->
         assert observer.alive() == {}
 
 
+async def test_g4_a_stopped_keeper_is_woken_for_a_spawn() -> None:
+    with anyio.fail_after(HANG):
+        async with Keeper() as keeper:
+            keeper.identity.signal(signal.SIGSTOP)
+            assert await read_all(await keeper.spawn(script("print('awake')"))) == "awake\n"
+
+
+async def test_g4_a_sweep_of_a_large_tree_lets_others_start(observer: "Observer") -> None:
+    with anyio.fail_after(2 * HANG):
+        async with Keeper() as keeper:
+            bomb = await keeper.spawn(evil(observer, "deaf", ["bomb"]))
+            await heard_all(bomb, 2)
+            bomb.shim.signal(signal.SIGKILL)
+            assert await read_all(await keeper.spawn(script("print('in between')"))) != ""
+            assert (await bomb.wait_gone()).survivors == ()
+            assert observer.alive() == {}
+
+
+async def test_g5_with_all_helpers_killed_the_daemon_still_ends_the_tree_it_knows(
+    observer: "Observer",
+) -> None:
+    async with tree(observer, "deaf", ("plain", "session", "deaf")) as (keeper, child):
+        for helper in (keeper.guard, keeper.identity, child.shim):
+            helper.signal(signal.SIGKILL)
+        receipt = await child.wait_gone()
+        await observer.wait_gone()
+        assert receipt.survivors == ()
+
+
+async def test_helpers_killed_at_any_moment_of_a_start_leave_nothing(observer: "Observer") -> None:
+    started = 0
+    with anyio.fail_after(4 * HANG):
+        for step in range(24):
+            async with Keeper() as keeper, anyio.create_task_group() as tasks:
+
+                async def kill_one(
+                    keeper: Keeper = keeper, number: int = step % 3, delay: float = step * 0.0003
+                ) -> None:
+                    await anyio.sleep(delay)
+                    shims = kernel.tree_of(keeper.pid)[:1]
+                    helpers = [keeper.identity, keeper.guard]
+                    helpers += [ProcessId(shim.pid, shim.start_ticks) for shim in shims]
+                    helpers[min(number, len(helpers) - 1)].signal(signal.SIGKILL)
+
+                tasks.start_soon(kill_one)
+                try:
+                    child = await keeper.spawn(evil(observer, "deaf", ["env"]))
+                except BridgeError:
+                    pass  # that helper was needed for the start
+                else:
+                    started += 1
+                    assert (await child.stop(0)).survivors == ()
+            await observer.wait_gone()
+    assert started > 0
+
+
+async def test_g28_without_free_descriptors_a_spawn_is_refused_and_the_next_one_works() -> None:
+    with anyio.fail_after(HANG):
+        async with Keeper() as keeper:
+            for spare in range(9):
+                with few_descriptors(spare), pytest.raises(BridgeError, match="Too many open"):
+                    await keeper.spawn(ChildSpec(("/bin/cat",), {}, "/"))
+            assert await read_all(await keeper.spawn(script("print('room')"))) == "room\n"
+
+
+@contextmanager
+def few_descriptors(spare: int) -> Iterator[None]:
+    """Fill the table of open files but for a few."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    taken = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for fd in taken[:spare]:
+            os.close(fd)
+        yield
+    finally:
+        for fd in taken[spare:]:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 async def test_a_spawn_finds_the_keeper_killed_a_moment_ago_and_starts_another() -> None:
     with anyio.fail_after(HANG):
         async with Keeper() as keeper:
@@ -573,12 +683,19 @@ async def test_a_spawn_finds_the_keeper_killed_a_moment_ago_and_starts_another()
 
 
 HELPERS = ("daemon", "keeper", "guard", "shim")
-VICTIMS = [*itertools.combinations(HELPERS, 1), *itertools.combinations(HELPERS, 2)]
+VICTIMS = [
+    *itertools.combinations(HELPERS, 1),
+    *itertools.combinations(HELPERS, 2),
+    # As long as guard, keeper or shim is left, even three are not too many.
+    ("daemon", "keeper", "shim"),
+    ("daemon", "guard", "shim"),
+    ("daemon", "guard", "keeper"),
+]
 
 
 @pytest.mark.parametrize("stop_shim", [False, True], ids=["shim-runs", "shim-stopped"])
 @pytest.mark.parametrize("victims", VICTIMS, ids="-".join)
-async def test_g3_g4_g5_any_two_may_be_killed_and_nothing_is_left(
+async def test_g3_g4_g5_helpers_may_be_killed_and_nothing_is_left(
     observer: "Observer", victims: tuple[str, ...], stop_shim: bool
 ) -> None:
     """G3, G4, G5: in every order, with the shim running or stopped."""

@@ -297,8 +297,8 @@ async def test_records_of_many_tasks_make_one_chain(tmp_path: Path) -> None:
     assert sorted(record["n"] for record in records(path)) == list(range(40))
 
 
-async def hang(tmp_path: Path, then: Callable[[Audit], Awaitable[None]]) -> None:
-    """Open an audit, give up a write that hangs, then let it go on after `then`."""
+async def hang(tmp_path: Path, then: Callable[[Audit, anyio.Event], Awaitable[None]]) -> None:
+    """Open an audit and give up a write that hangs until `then` sets the event."""
     entered, release = anyio.Event(), anyio.Event()
     token, hanging = anyio.lowlevel.current_token(), [True]
 
@@ -321,14 +321,18 @@ async def hang(tmp_path: Path, then: Callable[[Audit], Awaitable[None]]) -> None
             with scope:
                 await audit.record("first", {}, durable=True)
             assert scope.cancelled_caught
-            tasks.start_soon(then, audit)
-            await anyio.wait_all_tasks_blocked()
-            release.set()
+            await then(audit, release)
     audit.close()
 
 
 async def test_a_write_that_hangs_can_be_given_up_and_the_chain_stays_whole(tmp_path: Path) -> None:
-    await hang(tmp_path, lambda audit: audit.note("second", {}))
+    async def then(audit: Audit, release: anyio.Event) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(audit.note, "second", {})
+            await anyio.wait_all_tasks_blocked()
+            release.set()
+
+    await hang(tmp_path, then)
     path = tmp_path / "audit.jsonl"
     assert [record["kind"] for record in records(path)] == ["first", "second"]
     assert verify(path) == (2, None)
@@ -339,17 +343,12 @@ async def test_behind_a_stuck_write_every_record_fails(
 ) -> None:
     monkeypatch.setattr("acpbridge.permissions.audit._STUCK_SECONDS", 0.01)
 
-    async def fails(audit: Audit) -> None:
+    async def then(audit: Audit, release: anyio.Event) -> None:
         with pytest.raises(BridgeError, match="has not ended"):
             await audit.note("second", {})
         audit.close()  # leaves the descriptor to the write that is stuck
         monkeypatch.undo()
-        failed.set()
+        release.set()
 
-    async def then(audit: Audit) -> None:
-        await fails(audit)
-
-    failed = anyio.Event()
     await hang(tmp_path, then)
-    assert failed.is_set()
     assert [record["kind"] for record in records(tmp_path / "audit.jsonl")] == ["first"]

@@ -93,7 +93,7 @@ run_records = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
 @given(session_records)
 async def test_every_field_of_a_session_survives_a_restart(record: SessionRecord) -> None:
     with tempfile.TemporaryDirectory() as home:
@@ -104,7 +104,7 @@ async def test_every_field_of_a_session_survives_a_restart(record: SessionRecord
             assert await ledger.sessions() == [record]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
 @given(run_records, st.sampled_from(Outcome), st.none() | texts, st.none() | objects)
 async def test_every_field_of_a_run_survives_a_restart(
     record: RunRecord, outcome: Outcome, stop_reason: str | None, error: dict[str, Any] | None
@@ -317,7 +317,7 @@ async def test_any_prefix_of_the_file_starts(tmp_path: Path) -> None:
     content = await filled(tmp_path / "origin")
     step = len(content) // 25
     cuts = [0, 1, 15, 16, 99, 100, 101, 511, 512, *range(step, len(content), step)]
-    with anyio.fail_after(60):
+    with anyio.fail_after(19):
         for cut in cuts:
             home = tmp_path / str(cut)
             home.mkdir()
@@ -326,7 +326,7 @@ async def test_any_prefix_of_the_file_starts(tmp_path: Path) -> None:
 
 async def test_any_flipped_bit_of_the_header_starts(tmp_path: Path) -> None:
     content = await filled(tmp_path / "origin")
-    with anyio.fail_after(60):
+    with anyio.fail_after(19):
         for offset in range(100):
             if 60 <= offset < 64:
                 continue  # the version: a higher one cannot be told from a newer program's

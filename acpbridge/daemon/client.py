@@ -1,0 +1,282 @@
+"""A client of the daemon: connects, starts it where that is allowed, and follows events.
+
+Below is the same `Connection` that speaks to agents. A daemon that is frozen accepts and never
+answers, so connect and hello share one limit.
+"""
+
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+from anyio.abc import SocketStream
+
+from acpbridge import __version__
+from acpbridge.config.environment import MARK
+from acpbridge.daemon.paths import Paths, check_private, make_private
+from acpbridge.daemon.server import write_run
+from acpbridge.daemon.wire import EVENTS, HELLO, HELLO_LIMIT, WIRE_VERSION, check_versions
+from acpbridge.errors import BridgeError
+from acpbridge.model.permission import Effect
+from acpbridge.protocol import rawjson, strict
+from acpbridge.protocol.jsonrpc import Call, Notification, Peer
+from acpbridge.router.api import RunRequest
+from acpbridge.transport import unix
+from acpbridge.transport.connection import Connection
+from acpbridge.transport.detach import start_detached
+from acpbridge.transport.tasks import background
+
+# A daemon of 60 MB starts in half a second; a machine in distress needs longer. Seconds.
+START_LIMIT: Final = 20.0
+
+# Between two looks for the socket of a daemon that somebody else is starting. Seconds.
+LOOK_PAUSE: Final = 0.05
+
+# Events that wait to be read here; beyond it the connection is not read any further.
+EVENTS_HELD: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One event: its line as it came, and decoded."""
+
+    raw: bytes
+    value: Mapping[str, Any]
+
+
+class Events:
+    """The events of one session, in order."""
+
+    def __init__(self) -> None:
+        self._held: deque[EventLine] = deque()
+        self._news = anyio.Event()
+        self.room = anyio.Event()
+        self.lost = False
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should be read for now."""
+        return len(self._held) >= EVENTS_HELD
+
+    def put(self, lines: list[EventLine]) -> None:
+        """Take events at the end."""
+        self._held.extend(lines)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.lost = True
+        self._news.set()
+
+    async def next(self) -> EventLine:
+        """Return the next event.
+
+        Raises:
+            BridgeError: `connection_closed`, when the daemon is gone and nothing is left.
+        """
+        while not self._held:
+            if self.lost:
+                raise BridgeError("connection_closed", "The daemon is gone.")
+            self._news = anyio.Event()
+            await self._news.wait()
+        event = self._held.popleft()
+        if not self.full:
+            self.room.set()
+            self.room = anyio.Event()
+        return event
+
+
+class DaemonClient:
+    """What a command asks of the daemon; made by `connect`."""
+
+    def __init__(self) -> None:
+        self._followed: dict[int, Events] = {}
+        self._early: dict[int, list[EventLine]] = {}
+        self.connection: Connection
+        self.hello: Mapping[str, Any] = {}
+
+    # ---- Handler ----
+
+    def on_notification(self, notification: Notification) -> None:
+        """Take events in."""
+        if notification.method != EVENTS or not isinstance(notification.params, dict):
+            return
+        number = notification.params.get("follow")
+        values = notification.params.get("events")
+        text = notification.line.decode("utf-8", "surrogateescape")
+        raws = rawjson.items(rawjson.member(text, "params", "events") or "[]")
+        lines = [
+            EventLine(raw.encode("utf-8", "surrogateescape"), value)
+            for raw, value in zip(raws, values or [], strict=False)
+        ]
+        if number in self._followed:
+            self._followed[number].put(lines)
+        elif isinstance(number, int):
+            # The first events may overtake the answer that names their number.
+            self._early.setdefault(number, []).extend(lines)
+
+    async def on_call(self, call: Call) -> Any:
+        """The daemon calls nothing on its clients."""
+        raise BridgeError("method_not_found", f"There is no method {call.method!r}.")
+
+    async def room(self) -> None:
+        """Wait while somebody does not read their events."""
+        for events in list(self._followed.values()):
+            while events.full:
+                await events.room.wait()
+
+    # ---- Calls ----
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Call any method of the daemon.
+
+        Raises:
+            BridgeError: what the daemon answered, or `connection_closed`.
+        """
+        await self.connection.drained()
+        return await self.connection.request(method, params)
+
+    async def run(self, request: RunRequest) -> Mapping[str, Any]:
+        """Have a turn accepted; return the receipt."""
+        receipt: Mapping[str, Any] = await self.call("run", **write_run(request))
+        return receipt
+
+    async def answer(
+        self, question: str, *, option: str | None, effect: Effect | None, note: str = ""
+    ) -> Mapping[str, Any]:
+        """Answer a question; return the decision."""
+        decision: Mapping[str, Any] = await self.call(
+            "answer", id=question, optionId=option, effect=effect, note=note
+        )
+        return decision
+
+    @asynccontextmanager
+    async def follow(self, key: str, after: int) -> AsyncIterator[Events]:
+        """Follow a session's events behind a number, until the context is left."""
+        events = Events()
+        number = (await self.call("follow", key=key, after=after))["follow"]
+        self._followed[number] = events
+        events.put(self._early.pop(number, []))
+        if self.connection.closed.is_set():
+            events.end()
+        try:
+            yield events
+        finally:
+            del self._followed[number]
+            if not self.connection.closed.is_set():
+                self.connection.notify("unfollow", {"follow": number})
+
+    async def watch_end(self) -> None:
+        """Tell whoever waits for events when the daemon is gone."""
+        await self.connection.closed.wait()
+        for events in self._followed.values():
+            events.end()
+
+
+@asynccontextmanager
+async def connect(paths: Paths, *, start: bool) -> AsyncIterator[DaemonClient]:
+    """Connect to the daemon of a state directory.
+
+    Args:
+        paths: of the state directory.
+        start: whether to start a daemon where none runs; never inside a supervised tree.
+
+    Raises:
+        BridgeError: `daemon_unreachable`, `daemon_frozen`, `daemon_version`, `not_our_socket`,
+            and whatever kept a new daemon from starting.
+    """
+    client = DaemonClient()
+    async with await _reach(paths, start=start) as stream:
+        peer = Peer(silent_on_noise=False, relayed=frozenset({EVENTS}))
+        client.connection = Connection(stream, stream, client, peer=peer)
+        async with client.connection, background(client.watch_end):
+            await _say_hello(client)
+            yield client
+
+
+async def _say_hello(client: DaemonClient) -> None:
+    try:
+        with anyio.fail_after(HELLO_LIMIT):
+            client.hello = await client.call(HELLO, version=__version__, wire=WIRE_VERSION)
+    except TimeoutError:
+        raise _frozen() from None
+    check_versions(__version__, str(client.hello.get("version")), client.hello.get("wire"))
+
+
+async def _reach(paths: Paths, *, start: bool) -> SocketStream:
+    stream = await _try(paths)
+    if stream is not None:
+        return stream
+    if not start:
+        raise _absent(paths)
+    if os.environ.get(MARK):
+        message = "No daemon runs, and none is started from inside a supervised agent."
+        raise BridgeError("daemon_unreachable", message)
+    await _start(paths)
+    with anyio.move_on_after(START_LIMIT):
+        while (stream := await _try(paths)) is None:
+            await anyio.sleep(LOOK_PAUSE)
+    if stream is None:
+        raise _absent(paths)
+    return stream
+
+
+async def _try(paths: Paths) -> SocketStream | None:
+    """Return a connection, None where nobody listens."""
+    try:
+        check_private(paths.socket.parent)
+        with anyio.fail_after(HELLO_LIMIT):
+            return await unix.connect(paths.socket)
+    except TimeoutError:
+        raise _frozen() from None
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
+    except OSError as error:
+        raise BridgeError("daemon_unreachable", f"{paths.socket}: {error.strerror}.") from None
+
+
+async def _start(paths: Paths) -> None:
+    """Start a daemon and wait until it is ready, or has said why it is not."""
+    make_private(paths.home)
+    argv = (sys.executable, "-P", "-m", "acpbridge", "--home", str(paths.home))
+    command = (*argv, "daemon", "run", "--config", str(paths.config))
+    ready = start_detached(command, os.environ, paths.log, "--ready-fd")
+    said = b""
+    try:
+        with anyio.fail_after(START_LIMIT):
+            while True:
+                said += await ready.receive()
+    except anyio.EndOfStream:
+        pass
+    except TimeoutError:
+        message = f"The daemon was not ready in {START_LIMIT:g} s; see {paths.log}."
+        raise BridgeError("daemon_unreachable", message) from None
+    finally:
+        await ready.aclose()
+    _check_ready(said, paths)
+
+
+def _check_ready(said: bytes, paths: Paths) -> None:
+    try:
+        word = strict.loads(said or b"null")
+    except strict.StrictError:
+        word = None
+    if not isinstance(word, dict):
+        message = f"The daemon ended before it was ready; see {paths.log}."
+        raise BridgeError("daemon_unreachable", message)
+    if "error" in word:
+        error = BridgeError.from_json(word["error"])
+        if error.code != "daemon_running":  # somebody else was quicker, and theirs will do
+            raise error
+
+
+def _frozen() -> BridgeError:
+    return BridgeError("daemon_frozen", f"The daemon did not answer in {HELLO_LIMIT:g} s.")
+
+
+def _absent(paths: Paths) -> BridgeError:
+    return BridgeError("daemon_unreachable", f"No daemon runs in {paths.home}.")

@@ -1,0 +1,104 @@
+"""Where a daemon keeps its things. Standard library only, for the quick commands."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from acpbridge.errors import BridgeError
+
+# sizeof(sun_path) of unix(7), less the NUL.
+SOCKET_PATH_LIMIT: Final = 107
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The files of one state directory.
+
+    Attributes:
+        home: the state directory, absolute.
+        config: the configuration file; it need not exist.
+    """
+
+    home: Path
+    config: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held by the daemon; never removed."""
+        return self.home / "daemon.lock"
+
+    @property
+    def socket(self) -> Path:
+        """The control socket; in a short place where the state directory's path is too long."""
+        path = self.home / "daemon.sock"
+        if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
+            return path
+        name = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
+        return Path(f"/tmp/acpbridge-{os.getuid()}") / f"{name}.sock"  # noqa: S108 - checked: 0700
+
+    @property
+    def journal(self) -> Path:
+        """What runs, for the sweep and for a kill past a frozen daemon."""
+        return self.home / "processes.json"
+
+    @property
+    def audit(self) -> Path:
+        """The chain of decisions."""
+        return self.home / "audit.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """What the daemon says of itself."""
+        return self.home / "daemon.log"
+
+
+def find(home: str | None, environ: Mapping[str, str]) -> Paths:
+    """Return the paths for `--home`, else `ACPBRIDGE_HOME`, else the XDG directories.
+
+    Raises:
+        BridgeError: `usage`, when there is no home directory to put them in.
+    """
+    chosen = home or environ.get("ACPBRIDGE_HOME")
+    if chosen:
+        base = Path(chosen).expanduser().absolute()
+        return Paths(base, base / "config.yaml")
+    user = environ.get("HOME")
+    if not user:
+        raise BridgeError("usage", "HOME is not set.", hint="Give a state directory with --home.")
+    state = Path(environ.get("XDG_STATE_HOME") or Path(user, ".local", "state"))
+    config = Path(environ.get("XDG_CONFIG_HOME") or Path(user, ".config"))
+    return Paths(state / "acpbridge", config / "acpbridge" / "config.yaml")
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory of ours alone, or check that it is one.
+
+    Raises:
+        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_private(directory)
+
+
+def check_private(directory: Path) -> None:
+    """Check that a directory is ours alone.
+
+    Raises:
+        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others.
+        OSError: when there is none.
+    """
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise BridgeError("not_our_socket", f"{directory} is not a directory.")
+    if found.st_uid != os.getuid():
+        raise BridgeError("not_our_socket", f"{directory} belongs to another user.")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise BridgeError(
+            "not_our_socket",
+            f"{directory} is open to other users.",
+            hint=f"Close it: chmod 700 {directory}",
+        )

@@ -1,0 +1,342 @@
+"""The JSON-RPC face on the control socket.
+
+Who a peer is, is found from the kernel when it connects: another uid gets nothing, and a process
+inside a supervised tree is an agent, whatever it says. Below is `RouterApi`; nothing here decides.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio.abc import SocketStream
+
+from acpbridge import __version__
+from acpbridge.daemon.wire import EVENTS, HELLO, WIRE_VERSION
+from acpbridge.errors import BridgeError
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.permission import Effect, OnPermission
+from acpbridge.model.requesters import Requester, Role
+from acpbridge.protocol.jsonrpc import Call, Notification, Peer
+from acpbridge.router.api import Following, RouterApi, RunRequest
+from acpbridge.router.authorize import Action, Target, authorize
+from acpbridge.transport.connection import Connection
+from acpbridge.transport.tasks import background
+from acpbridge.transport.unix import peer_credentials
+
+log = structlog.get_logger(__name__)
+
+# A follower that takes no byte for this long is let go, with the number to resume from. Seconds.
+STALLED: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Duties:
+    """What the server is handed besides the router.
+
+    Attributes:
+        owner_of: whose tree a pid is in, by ancestry and marker; blocks for a few reads.
+        vanished: told of a client that is gone.
+        stop: begins the end of the daemon; True ends it without politeness.
+        denied: told of a connection that was refused.
+        limit: bytes of one line.
+    """
+
+    owner_of: Callable[[int], str | None]
+    vanished: Callable[[str], Awaitable[None]]
+    stop: Callable[[bool], None]
+    denied: Callable[[int, int], Awaitable[None]]
+    limit: int
+
+
+class Server:
+    """Serves clients until it is cancelled."""
+
+    def __init__(self, router: RouterApi, duties: Duties) -> None:
+        self._router = router
+        self._duties = duties
+        self._ids = count(1)
+
+    async def serve(self, stream: SocketStream) -> None:
+        """Serve one client to its end."""
+        try:
+            async with stream:
+                peer = peer_credentials(stream)
+                if peer.uid != os.getuid():
+                    await self._duties.denied(peer.pid, peer.uid)
+                    return
+                requester = await self._requester(peer.pid, peer.uid)
+                await _Client(stream, self._router, self._duties, requester).run()
+        except OSError as error:
+            log.info("client lost", error=str(error))
+        except Exception:
+            # The top of a task: one client's fault ends nobody else's connection.
+            log.exception("client failed")
+
+    async def _requester(self, pid: int, uid: int) -> Requester:
+        owner = await anyio.to_thread.run_sync(self._duties.owner_of, pid)
+        client = f"c{next(self._ids)}"
+        if owner is None:
+            return Requester(Role.OPERATOR, pid=pid, uid=uid, client_id=client)
+        try:
+            session = SessionKey.parse(owner)
+        except BridgeError:
+            session = None
+        return Requester(Role.AGENT, session, pid, uid, client)
+
+
+class _Client:
+    """One connection: a handler of its calls, and its followers."""
+
+    def __init__(
+        self, stream: SocketStream, router: RouterApi, duties: Duties, requester: Requester
+    ) -> None:
+        self._router = router
+        self._duties = duties
+        self._who = requester
+        self._greeted = False
+        self._following: dict[int, anyio.CancelScope] = {}
+        self._numbers = count(1)
+        peer = Peer(duties.limit, silent_on_noise=False)
+        self._connection = Connection(stream, stream, self, peer=peer)
+        self._calls: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
+            HELLO: self._hello,
+            "run": self._run,
+            "wait": self._wait,
+            "follow": self._follow,
+            "unfollow": self._unfollow,
+            "status": self._status,
+            "sessions": self._sessions,
+            "matching": self._matching,
+            "cancel": self._cancel,
+            "close": self._close,
+            "kill": self._kill,
+            "questions": self._questions,
+            "answer": self._answer,
+            "stop": self._stop,
+        }
+
+    async def run(self) -> None:
+        """Serve until the client is gone, then give up what it had asked for."""
+        try:
+            async with background() as self._tasks, self._connection:
+                await self._connection.closed.wait()
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(10):
+                await self._duties.vanished(self._who.client_id)
+
+    # ---- Handler ----
+
+    def on_notification(self, notification: Notification) -> None:
+        """A client has nothing to notify of."""
+        log.info("unexpected notification", method=notification.method)
+
+    async def room(self) -> None:
+        """A client's requests are small and few."""
+
+    async def on_call(self, call: Call) -> Any:
+        """Serve one call."""
+        method = self._calls.get(call.method)
+        if method is None:
+            raise BridgeError("method_not_found", f"There is no method {call.method!r}.")
+        params = call.params if call.params is not None else {}
+        if not isinstance(params, dict):
+            raise BridgeError("invalid_params", "The params must be an object.")
+        if not self._greeted and call.method != HELLO:
+            raise BridgeError("invalid_message", "Say hello first.")
+        return await method(params)
+
+    # ---- Calls ----
+
+    async def _hello(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        del params
+        self._greeted = True
+        return {
+            "version": __version__,
+            "wire": WIRE_VERSION,
+            "pid": os.getpid(),
+            "role": self._who.role,
+            "session": None if self._who.session is None else str(self._who.session),
+        }
+
+    async def _run(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        receipt = await self._router.run(read_run(params), self._who)
+        return receipt.to_json()
+
+    async def _wait(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        result = await self._router.wait(_text(params, "runId"), self._who)
+        return {
+            "runId": result.run_id,
+            "outcome": result.outcome,
+            "stopReason": result.stop_reason,
+            "error": result.error,
+        }
+
+    async def _status(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._router.status(_text(params, "key", ""), self._who)
+
+    async def _sessions(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        everything = params.get("all") is True
+        return {"sessions": await self._router.sessions(self._who, everything=everything)}
+
+    async def _matching(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"keys": await self._router.matching(_text(params, "agent", ""), self._who)}
+
+    async def _cancel(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        grace = _number(params, "grace")
+        key = _text(params, "key")
+        receipt = await self._router.cancel(key, 2.0 if grace is None else grace, self._who)
+        return receipt.to_json()
+
+    async def _close(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"key": str(await self._router.close(_text(params, "key"), self._who))}
+
+    async def _kill(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        keys = params.get("keys")
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise BridgeError("invalid_params", "keys must be a list of strings.")
+        receipts = await self._router.kill(keys, _number(params, "grace"), self._who)
+        return {
+            "ok": not any(receipt.survivors for receipt in receipts),
+            "results": [receipt.to_json() for receipt in receipts],
+        }
+
+    async def _questions(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        del params
+        return {"permissions": await self._router.questions(self._who)}
+
+    async def _answer(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        option = params.get("optionId")
+        effect = params.get("effect")
+        if option is not None and not isinstance(option, str):
+            raise BridgeError("invalid_option", "optionId must be a string.")
+        return await self._router.answer(
+            _text(params, "id"),
+            self._who,
+            option_id=option,
+            effect=None if effect is None else _word(Effect, effect, "effect"),
+            note=_text(params, "note", ""),
+        )
+
+    async def _stop(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        authorize(Action.STOP_DAEMON, self._who, Target())
+        self._duties.stop(params.get("force") is True)
+        return {"stopping": True}
+
+    # ---- Following ----
+
+    async def _follow(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        after = params.get("after", 0)
+        if type(after) is not int or after < 0:
+            raise BridgeError("invalid_params", "after must be a number of an event, or 0.")
+        following = await self._router.follow(_text(params, "key"), after, self._who)
+        number = next(self._numbers)
+        scope = self._following[number] = anyio.CancelScope()
+        self._tasks.start_soon(self._push, number, following, scope, name="follower")
+        return {"follow": number}
+
+    async def _unfollow(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        scope = self._following.get(params.get("follow", 0))
+        if scope is not None:
+            scope.cancel()
+        return {}
+
+    async def _push(self, number: int, following: Following, scope: anyio.CancelScope) -> None:
+        """Send events as they come; the lines go out as they are, spliced and not re-encoded."""
+        head = b'{"jsonrpc":"2.0","method":"%s","params":{"follow":%d,"events":[' % (
+            EVENTS.encode(),
+            number,
+        )
+        try:
+            with scope:
+                while True:
+                    lines = await following.read()
+                    self._connection.send_raw(head + b",".join(lines) + b"]}}\n")
+                    with anyio.fail_after(STALLED):
+                        await self._connection.drained()
+        except TimeoutError:
+            log.warning("a client reads nothing and is let go", client=self._who.client_id)
+            self._connection.finish_reading()
+        finally:
+            self._following.pop(number, None)
+            await following.aclose()
+
+
+def read_run(params: Mapping[str, Any]) -> RunRequest:
+    """Return the request that the params of `run` hold.
+
+    Raises:
+        BridgeError: `invalid_params`, naming the field.
+    """
+    content = params.get("content")
+    if not isinstance(content, list) or not content or not all(map(_is_block, content)):
+        raise BridgeError("invalid_params", "content must be a list of content blocks.")
+    env = params.get("env", {})
+    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
+        raise BridgeError("invalid_params", "env must map names to strings.")
+    return RunRequest(
+        content=tuple(content),
+        agent=_text(params, "agent", ""),
+        session=_text(params, "session", ""),
+        continue_last=params.get("continue") is True,
+        cwd=_text(params, "cwd", ""),
+        caller_cwd=_text(params, "callerCwd", ""),
+        env=env,
+        one_shot=params.get("mode", "run") != "session",
+        on_permission=_word(OnPermission, params.get("onPermission", "ask"), "onPermission"),
+        timeout=_number(params, "timeout"),
+        detached=params.get("detach") is True,
+        correlation_id=_text(params, "correlationId", ""),
+        idempotency_key=_text(params, "idempotencyKey", ""),
+    )
+
+
+def write_run(request: RunRequest) -> dict[str, Any]:
+    """Return the params of `run` for a request; the inverse of `read_run`."""
+    return {
+        "content": [dict(block) for block in request.content],
+        "agent": request.agent,
+        "session": request.session,
+        "continue": request.continue_last,
+        "cwd": request.cwd,
+        "callerCwd": request.caller_cwd,
+        "env": dict(request.env),
+        "mode": "run" if request.one_shot else "session",
+        "onPermission": request.on_permission,
+        "timeout": request.timeout,
+        "detach": request.detached,
+        "correlationId": request.correlation_id,
+        "idempotencyKey": request.idempotency_key,
+    }
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
+
+
+def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = params.get(name, default)
+    if not isinstance(value, str):
+        raise BridgeError("invalid_params", f"{name} must be a string.")
+    return value
+
+
+def _number(params: Mapping[str, Any], name: str) -> float | None:
+    value = params.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise BridgeError("invalid_params", f"{name} must be a number of seconds.")
+    return float(value)
+
+
+def _word(kind: Any, value: Any, name: str) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        words = ", ".join(kind)
+        raise BridgeError("invalid_params", f"{name} must be one of {words}.") from None

@@ -1,0 +1,97 @@
+"""How sessions are shown: the JSON rows of `status` and `sessions`, the same on every face."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from acpbridge.controller.census import ProcessInfo
+from acpbridge.router.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonInfo:
+    """What `status` says of the daemon itself.
+
+    Attributes:
+        pid: of the daemon.
+        epoch: of this start.
+        started_at: ISO 8601, UTC.
+        version: of acpbridge.
+        home: the state directory.
+        socket: its control socket, "" in process.
+        containment: how trees are held.
+    """
+
+    pid: int
+    epoch: str
+    started_at: str
+    version: str
+    home: str
+    socket: str
+    containment: str
+
+    def to_json(self, keeper_pid: int) -> dict[str, Any]:
+        """Return the shape in `status`."""
+        return {
+            "pid": self.pid,
+            "keeperPid": keeper_pid,
+            "epoch": self.epoch,
+            "startedAt": self.started_at,
+            "version": self.version,
+            "home": self.home,
+            "socket": self.socket,
+            "containment": self.containment,
+        }
+
+
+def asks(session: Session) -> bool | None:
+    """Tell whether a person is asked in the session's mode; None: nobody knows."""
+    facts = session.definition.facts
+    if facts.asking_mode is None or session.mode is None:
+        return None
+    return session.mode == facts.asking_mode
+
+
+def row(session: Session, pending: int) -> dict[str, Any]:
+    """Return a row of `sessions`."""
+    record, turn, agent = session.record, session.turn, session.agent
+    tool_running = agent is not None and agent.tool_running
+    error = record.last_error
+    return {
+        "key": str(record.key),
+        "agentId": record.key.agent,
+        "runtime": record.runtime,
+        "state": record.state,
+        "agentSessionId": record.agent_session_id,
+        "cwd": record.cwd,
+        "parentKey": None if record.lineage.parent is None else str(record.lineage.parent),
+        "createdAt": record.created_at,
+        "turn": None if turn is None else turn.to_json(tool_running=tool_running),
+        "queueDepth": len(session.inbox),
+        "pendingPermissions": pending,
+        "mode": session.mode,
+        "asks": asks(session),
+        "bypass": session.mode in session.definition.facts.bypass_modes,
+        "authSource": record.auth_source,
+        "opens": record.opens,
+        "lastError": None
+        if error is None
+        else {"code": error.get("code"), "message": error.get("message")},
+        "closeReason": record.close_reason,
+    }
+
+
+def with_processes(shown: dict[str, Any], processes: list[ProcessInfo]) -> dict[str, Any]:
+    """Return a row of `status`: a session with its whole tree."""
+    return {**shown, "processes": [process.to_json() for process in processes]}
+
+
+def shared_directories(sessions: list[Session]) -> list[str]:
+    """Return a warning for each directory that several live agents work in."""
+    by_cwd: dict[str, list[str]] = {}
+    for session in sessions:
+        by_cwd.setdefault(session.record.cwd, []).append(str(session.key))
+    return [
+        f"{len(keys)} live agents work in {cwd}: {', '.join(keys)}"
+        for cwd, keys in by_cwd.items()
+        if len(keys) > 1
+    ]

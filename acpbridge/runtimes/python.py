@@ -1,0 +1,266 @@
+"""The runtime of agents that are Python functions, in this process.
+
+An agent is `async def agent(turn: Turn)`. It runs in the process of its caller: code that blocks,
+blocks the caller's event loop; code that shields itself from cancellation cannot be ended; and
+nothing keeps it from the caller's memory. That is the embedder's bargain. The daemon serves Python
+agents as processes of their own instead.
+"""
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import structlog
+
+from acpbridge import __version__
+from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
+from acpbridge.runtimes.base import (
+    New,
+    Opening,
+    RuntimeSession,
+    SessionHost,
+    SessionSpec,
+    TurnResult,
+)
+from acpbridge.runtimes.turn import (
+    Exchange,
+    PlanEntry,
+    StopReason,
+    ToolCall,
+    Turn,
+    diff_content,
+    text_content,
+)
+
+__all__ = [
+    "Agent",
+    "Exchange",
+    "PlanEntry",
+    "PythonRuntime",
+    "StopReason",
+    "ToolCall",
+    "Turn",
+    "diff_content",
+    "text_content",
+]
+
+log = structlog.get_logger(__name__)
+
+Agent = Callable[[Turn], Awaitable[StopReason | str | None]]
+"""An agent's code. It may return a `StopReason`; or a text, which is said; None ends normally."""
+
+# Every question goes to a person: there is no other mode that this runtime could be put into.
+MODE: Final = "default"
+MODES: Final = {
+    "currentModeId": MODE,
+    "availableModes": [{"id": MODE, "name": "Asks before it acts"}],
+}
+
+# Cancelled code may clean up for so long before `stop` returns without it. Seconds.
+STOP_WAIT: Final = 2.0
+
+# An exception's text may hold a whole document.
+LONGEST_REASON: Final = 1000
+
+
+class PythonRuntime:
+    """Runs one agent's code, a session per `connect`.
+
+    Args:
+        agent: the agent's code.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    @asynccontextmanager
+    async def connect(self, spec: SessionSpec, host: SessionHost) -> AsyncIterator[RuntimeSession]:
+        """Bring up a session; leaving the context cancels its turn."""
+        session = _PythonSession(self._agent, spec, host)
+        try:
+            yield session
+        finally:
+            with anyio.CancelScope(shield=True):
+                await session.stop()
+
+
+class _PythonSession:
+    """A session of an agent in this process."""
+
+    def __init__(self, agent: Agent, spec: SessionSpec, host: SessionHost) -> None:
+        self._agent = agent
+        self._spec = spec
+        self._host = host
+        self._session_id: str | None = None
+        self._history: list[Exchange] = []
+        self._running: _Running | None = None
+        self._stopped = anyio.Event()
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        return {
+            "protocolVersion": 1,
+            "agentInfo": {"name": str(self._spec.definition.id), "version": __version__},
+            "agentCapabilities": {
+                "loadSession": False,
+                "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
+                "mcpCapabilities": {"http": False, "sse": False},
+                "sessionCapabilities": {"close": {}},
+            },
+            "authMethods": [],
+        }
+
+    @property
+    def pid(self) -> int:
+        return 0
+
+    @property
+    def mode(self) -> str | None:
+        return None if self._session_id is None else MODE
+
+    @property
+    def tool_running(self) -> bool:
+        return self._running is not None and self._running.turn.tools_running > 0
+
+    async def open(self, how: Opening) -> Mapping[str, Any]:
+        self._check_up()
+        if not isinstance(how, New):
+            message = "An agent in process keeps nothing: it cannot load or resume a session."
+            raise BridgeError("unsupported_control", message)
+        definition = self._spec.definition
+        wanted = definition.wanted_mode
+        _check_mode(definition, MODE if wanted is None else wanted)
+        self._session_id = str(uuid.uuid4())
+        return {"sessionId": self._session_id, "modes": MODES}
+
+    async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
+        self._check_open()
+        if self._running is not None:
+            raise BridgeError("busy", "A turn of this session is running.")
+        turn = Turn(content, self._spec.cwd, tuple(self._history), self._host)
+        running = self._running = _Running(turn)
+        try:
+            await running.run(self._agent)
+        finally:
+            self._history.append(Exchange(content, turn.said))
+            self._running = None
+            running.ended.set()
+        self._check_up()
+        reason = running.reason()
+        return TurnResult({"stopReason": reason}, reason)
+
+    def cancel(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    async def set_mode(self, mode: str) -> None:
+        self._check_open()
+        _check_mode(self._spec.definition, mode)
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+        self._check_open()
+        if method == "session/set_mode":
+            await self.set_mode(str(params.get("modeId")))
+            return {}
+        raise BridgeError("method_not_found", f"The agent does not serve {method}.")
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        del params  # there is one session only
+        if method == "session/cancel":
+            self.cancel()
+
+    async def close(self) -> None:
+        self._check_open()
+        self.cancel()
+        self._session_id = None
+
+    async def died(self) -> BridgeError:
+        await self._stopped.wait()
+        return self._gone()
+
+    async def stop(self, grace: float | None = None) -> tuple[int, ...]:
+        self._stopped.set()
+        running = self._running
+        if running is not None:
+            running.cancel()
+            with anyio.move_on_after(STOP_WAIT if grace is None else grace):
+                await running.ended.wait()
+        return ()
+
+    def _check_up(self) -> None:
+        if self._stopped.is_set():
+            raise self._gone()
+
+    def _check_open(self) -> None:
+        self._check_up()
+        if self._session_id is None:
+            raise BridgeError("no_such_session", "The agent's session is not open.")
+
+    def _gone(self) -> BridgeError:
+        return BridgeError("agent_died", "The agent was stopped.")
+
+
+class _Running:
+    """A turn with the task that runs the agent's code."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.ended = anyio.Event()
+        self._scope = anyio.CancelScope()
+        self._returned = False
+        self._result: StopReason | str | None = None
+        self._error: BridgeError | None = None
+
+    def cancel(self) -> None:
+        self.turn.cancelled = True
+        self._scope.cancel()
+
+    async def run(self, agent: Agent) -> None:
+        # A task of its own: a cancellation that the agent's code makes by itself, by awaiting a
+        # task that was cancelled, must not pass for one of ours.
+        with self._scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._call, agent)
+
+    async def _call(self, agent: Agent) -> None:
+        try:
+            self._result = await agent(self.turn)
+            self._returned = True
+            if isinstance(self._result, str) and not isinstance(self._result, StopReason):
+                self.turn.say(self._result)
+        except BridgeError as error:
+            self._error = error
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary of a call
+            if not self.turn.cancelled:
+                log.error("the agent's code raised", exc_info=error)
+            self._error = BridgeError("turn_failed", _reason(error))
+
+    def reason(self) -> str:
+        """Return the stop reason, or raise what the agent's code did. A cancelled turn is one."""
+        if self.turn.cancelled:
+            return StopReason.CANCELLED.value
+        if self._error is not None:
+            raise self._error
+        if not self._returned:
+            raise BridgeError("turn_failed", "The agent's code was cancelled from within.")
+        result = self._result
+        return result.value if isinstance(result, StopReason) else StopReason.END_TURN.value
+
+
+def _check_mode(definition: AgentDefinition, mode: str) -> None:
+    if mode in definition.facts.bypass_modes and not definition.allow_bypass:
+        message = f"Mode {mode!r} of {definition.id} asks nobody; it is refused."
+        raise BridgeError("bypass_refused", message)
+    if mode != MODE:
+        message = f"The agent could not be put into mode {mode!r}: it offers {MODE}."
+        raise BridgeError("mode_not_set", message, data={"mode": mode})
+
+
+def _reason(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    text = " ".join(str(error).split())[:LONGEST_REASON]
+    return f"The agent's code raised {type(error).__name__}" + (f": {text}" if text else ".")

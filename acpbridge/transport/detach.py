@@ -1,0 +1,47 @@
+"""Starts the daemon: a process that outlives its starter and tells it once when it is ready."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from acpbridge.transport.pipes import PipeReader
+
+
+def start_detached(
+    argv: tuple[str, ...], env: Mapping[str, str], log: Path, ready_option: str
+) -> PipeReader:
+    """Start a process in a session of its own; return what it writes to say that it is ready.
+
+    Args:
+        argv: the program; `ready_option` and the number of a descriptor are added.
+        env: the whole environment.
+        log: where its stdout and stderr are appended; made with mode 0600.
+        ready_option: the option that takes the descriptor.
+
+    Raises:
+        OSError: when it cannot be started.
+    """
+    with ExitStack() as stack:
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        stack.callback(os.close, out)
+        read, write = os.pipe2(os.O_CLOEXEC)
+        stack.callback(os.close, write)
+        guard = stack.enter_context(ExitStack())
+        guard.callback(os.close, read)
+        process = subprocess.Popen(
+            (*argv, ready_option, str(write)),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=dict(env),
+            cwd="/",
+            pass_fds=(write,),
+            start_new_session=True,
+        )
+        # It outlives us on purpose: nobody here waits for it, and init will.
+        process.returncode = 0
+        os.set_blocking(read, False)
+        guard.pop_all()
+        return PipeReader(read)
