@@ -37,6 +37,7 @@ CLAUDE: Final = AgentFacts(
         "DISABLE_TELEMETRY",
     ),
     secret_names=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    login_files=(".claude/.credentials.json",),
     login_hint="Log in: claude-agent-acp --cli auth login --claudeai, or set ANTHROPIC_API_KEY.",
     install_hint="Install it: npm install -g @agentclientprotocol/claude-agent-acp",
 )
@@ -53,6 +54,7 @@ CODEX: Final = AgentFacts(
     grace=5.0,
     env_names=("CODEX_HOME", "OPENAI_API_KEY", "CODEX_API_KEY"),
     secret_names=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    login_files=(".codex/auth.json",),
     login_hint="Log in: codex-acp login, or set OPENAI_API_KEY.",
     install_hint="Install it: npm install -g @agentclientprotocol/codex-acp",
     wrong_commands={"codex acp": "codex-acp"},
@@ -72,6 +74,7 @@ GEMINI: Final = AgentFacts(
     # Without it the program is a launcher that ignores signals and whose child holds our pipes.
     env_set={"GEMINI_CLI_NO_RELAUNCH": "true"},
     secret_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    login_files=(".gemini/oauth_creds.json",),
     login_hint="Log in: run gemini once and choose a login, or set GEMINI_API_KEY.",
     install_hint="Install it: npm install -g @google/gemini-cli",
     wrong_commands={"gemini": "gemini --acp"},

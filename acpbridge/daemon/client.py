@@ -218,7 +218,7 @@ async def _reach(paths: Paths, *, start: bool) -> SocketStream:
         raise BridgeError("daemon_unreachable", message)
     await _start(paths)
     with anyio.move_on_after(START_LIMIT):
-        while (stream := await _try(paths)) is None:
+        while (stream := await _try(paths)) is None:  # noqa: ASYNC110 - of another process
             await anyio.sleep(LOOK_PAUSE)
     if stream is None:
         raise _absent(paths)

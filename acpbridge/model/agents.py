@@ -32,6 +32,7 @@ class AgentFacts:
         env_names: environment variables that belong to it (a trailing `*` matches a prefix).
         env_set: variables it must run with.
         secret_names: those of `env_names` that hold API keys, dropped by `auth: subscription`.
+        login_files: files below the user's home whose presence tells of a login.
         login_hint: how a person logs in.
         install_hint: how a person installs it.
         wrong_commands: words after the binary that look right and are not, with what to write.
@@ -49,6 +50,7 @@ class AgentFacts:
     env_names: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)
     secret_names: tuple[str, ...] = ()
+    login_files: tuple[str, ...] = ()
     login_hint: str = ""
     install_hint: str = ""
     wrong_commands: Mapping[str, str] = field(default_factory=dict)

@@ -227,7 +227,10 @@ class _Running:
 
     async def _call(self, agent: Agent) -> None:
         try:
-            self._result = await agent(self.turn)
+            pending = agent(self.turn)
+            if not hasattr(pending, "__await__"):
+                raise BridgeError("turn_failed", "The agent is no async function.")
+            self._result = await pending
             self._returned = True
             if isinstance(self._result, str) and not isinstance(self._result, StopReason):
                 self.turn.say(self._result)

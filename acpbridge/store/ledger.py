@@ -180,7 +180,7 @@ class Ledger:
     async def recover(self, now: str) -> RecoveryReport:
         """End what only a living daemon could go on with; once, at the daemon's start.
 
-        Sessions: running becomes interrupted, ready idle, starting failed, stopping closed. Runs
+        Sessions: running and starting become interrupted, ready and stopping idle. Runs
         under way become interrupted, open questions cancelled: never allowed.
         """
         notices = self.notices

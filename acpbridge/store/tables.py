@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Decision, Effect, Reason
-from acpbridge.model.sessions import CloseReason, Outcome, RunRecord, SessionRecord, SessionState
+from acpbridge.model.sessions import Outcome, RunRecord, SessionRecord, SessionState
 from acpbridge.store.database import Schema, transaction
 from acpbridge.store.records import (
     UnreadableError,
@@ -71,8 +70,9 @@ QUESTIONS: Final = (
 _AFTER_RESTART: Final = {
     SessionState.RUNNING: SessionState.INTERRUPTED,
     SessionState.READY: SessionState.IDLE,
-    SessionState.STARTING: SessionState.FAILED,
-    SessionState.STOPPING: SessionState.CLOSED,
+    # Nothing starts but for a turn.
+    SessionState.STARTING: SessionState.INTERRUPTED,
+    SessionState.STOPPING: SessionState.IDLE,
 }
 
 
@@ -168,11 +168,6 @@ def _recover_sessions(connection: sqlite3.Connection) -> Iterator[SessionRecord]
         if record.state not in _AFTER_RESTART:
             continue
         after = replace(record, state=_AFTER_RESTART[record.state])
-        if after.state is SessionState.CLOSED and after.close_reason is None:
-            after = replace(after, close_reason=CloseReason.KILLED)
-        if after.state is SessionState.FAILED:
-            error = BridgeError("start_failed", "The daemon ended while the agent was starting.")
-            after = replace(after, last_error=error.to_json())
         upsert_session(connection, after)
         yield after
 

@@ -199,7 +199,9 @@ class Keeper:
         line = self._lines[-1]
         with anyio.move_on_after(START_LIMIT):
             await line.ready.wait()
-        if line.lost or not line.ready.is_set():
+        if not line.ready.is_set():
+            line.abandon()
+        if line.lost:
             raise BridgeError("start_failed", "The keeper of the agents did not come up.")
         return line
 
@@ -367,6 +369,12 @@ class _Line:
         if not self._guard_over.is_set():
             self._process.kill()
             await self._guard_over.wait()
+
+    def abandon(self) -> None:
+        """Give up helpers that do not come up; the next spawn starts others."""
+        self._ending = True
+        self._lose()
+        self._process.kill()
 
     def _lose(self) -> None:
         """Close everything in our direction: what is left of keeper and shims ends by that."""

@@ -86,7 +86,7 @@ class Connection:
             handler runs later, so that a cancel right behind a call may overtake it there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - two streams, a handler, and hooks by keyword
         self,
         receive: ByteReceive,
         send: ByteSend,
@@ -108,6 +108,7 @@ class Connection:
         self._scopes: dict[Call, anyio.CancelScope] = {}
         self._out: deque[bytes] = deque()
         self._out_size = 0
+        self._writable = True
         self._wake = anyio.Event()
         self._sent = anyio.Event()
         self._quiet: float | None = None
@@ -133,8 +134,15 @@ class Connection:
 
     # Sending.
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, retract: bool = False
+    ) -> Any:
         """Send a request and return its result.
+
+        Args:
+            method: its name.
+            params: its parameters.
+            retract: whether the other side is told when we are cancelled and wait no longer.
 
         Raises:
             BridgeError: the error that was answered, or that the other side is gone.
@@ -142,6 +150,10 @@ class Connection:
         number, waiter = self._start(method, params)
         try:
             await waiter.done.wait()
+        except anyio.get_cancelled_exc_class():
+            if retract:
+                self.notify("$/cancel_request", {"requestId": number})
+            raise
         finally:
             self._waiters.pop(number, None)
             self._peer.forget(number)
@@ -173,8 +185,11 @@ class Connection:
             await self._sent.wait()
 
     async def flushed(self) -> None:
-        """Wait until everything is sent."""
-        while self._out_size and not self.closed.is_set():
+        """Wait until everything is sent; the other side may have ended its own direction before.
+
+        Set a limit: the other side may be there and not read.
+        """
+        while self._out_size:
             await self._sent.wait()
 
     def answer(self, call: Call, result: Any) -> None:
@@ -201,7 +216,7 @@ class Connection:
             self._reading.cancel()
 
     def _put(self, line: bytes) -> None:
-        if line:
+        if line and self._writable:
             self._out.append(line)
             self._out_size += len(line)
             self._wake.set()
@@ -219,6 +234,7 @@ class Connection:
                     self._tell_sent()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             # Nobody reads us any more: what they have sent is read, and that is the end.
+            self._writable = False
             self._out.clear()
             self._out_size = 0
             self._tell_sent()

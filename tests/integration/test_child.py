@@ -18,6 +18,7 @@ import anyio.lowlevel
 import pytest
 
 from acpbridge.errors import BridgeError
+from acpbridge.transport import child as child_module
 from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import (
     Child,
@@ -454,13 +455,17 @@ async def test_what_an_agent_leaves_behind_is_killed_after_the_linger(observer: 
 async def test_g8_orphans_that_exit_do_not_stay_as_zombies() -> None:
     code = """
 import os, sys
+read, write = os.pipe()
 for _ in range(20):
     if os.fork() == 0:
         if os.fork() == 0:
-            sys.stdin.read(1)
+            os.close(write)
+            os.read(read, 1)
         os._exit(0)
     os.wait()
 print("ready", flush=True)
+sys.stdin.readline()
+os.close(write)
 sys.stdin.read()
 """
     with anyio.fail_after(HANG):
@@ -474,6 +479,10 @@ sys.stdin.read()
             ]:
                 await anyio.lowlevel.checkpoint()
             assert child.exit is None
+
+
+def children_of(pid: int) -> list[int]:
+    return [row.pid for row in kernel.process_table().values() if row.ppid == pid]
 
 
 async def test_writing_to_an_agent_that_is_gone_is_a_broken_resource(observer: "Observer") -> None:
@@ -668,6 +677,21 @@ def few_descriptors(spare: int) -> Iterator[None]:
         for fd in taken[spare:]:
             os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+async def test_a_keeper_that_does_not_come_up_is_given_up_and_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with anyio.fail_after(HANG):
+        async with Keeper() as keeper:
+            keeper.guard.signal(signal.SIGKILL)
+            while keeper._lines[-1].lost is False:
+                await anyio.lowlevel.checkpoint()
+            monkeypatch.setattr(child_module, "START_LIMIT", 0)
+            with pytest.raises(BridgeError, match="did not come up"):
+                await keeper.spawn(script(""))
+            monkeypatch.undo()
+            assert await read_all(await keeper.spawn(script("print('up')"))) == "up\n"
 
 
 async def test_a_spawn_finds_the_keeper_killed_a_moment_ago_and_starts_another() -> None:

@@ -211,11 +211,10 @@ async def test_recovery_ends_what_only_a_living_daemon_could_go_on_with(tmp_path
         changed = {
             SessionState.RUNNING: SessionState.INTERRUPTED,
             SessionState.READY: SessionState.IDLE,
-            SessionState.STARTING: SessionState.FAILED,
-            SessionState.STOPPING: SessionState.CLOSED,
+            SessionState.STARTING: SessionState.INTERRUPTED,
+            SessionState.STOPPING: SessionState.IDLE,
         }
         assert states == {state: changed.get(state, state) for state in SessionState}
-        assert after[records[SessionState.STOPPING].key].close_reason is CloseReason.KILLED
         assert {record.key for record in report.sessions} == {records[s].key for s in changed}
         assert (report.runs, report.questions) == ((running.run_id,), (question.id,))
         runs = {run.run_id: run.outcome for run in await ledger.runs(key)}

@@ -1,0 +1,347 @@
+"""The composition root: the only module that names the concrete classes of every floor.
+
+It reads the configuration file, wires ledger, log, broker, supervisor, runtimes, router and server
+together, and runs the daemon from its lock to its last breath.
+"""
+
+import logging
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from acpbridge import __version__
+from acpbridge.config import catalogue
+from acpbridge.config.load import load
+from acpbridge.config.snapshot import Config
+from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.supervisor import Supervisor
+from acpbridge.controller.sweep import sweep
+from acpbridge.daemon.lock import DaemonLock
+from acpbridge.daemon.paths import Paths, make_private
+from acpbridge.daemon.server import Duties, Server
+from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.permission import Decision, PermissionRequest, Question
+from acpbridge.model.ports import Faults, no_faults
+from acpbridge.permissions.audit import Audit
+from acpbridge.permissions.broker import PermissionBroker
+from acpbridge.redact import Redactor
+from acpbridge.router.places import Places
+from acpbridge.router.router import Router, Setting
+from acpbridge.router.services import Services
+from acpbridge.router.view import DaemonInfo
+from acpbridge.runtimes.acp import AcpRuntime
+from acpbridge.runtimes.command import command_for
+from acpbridge.store.ledger import Ledger
+from acpbridge.store.sessionlog import SessionLog
+from acpbridge.transport import keeper as kernel
+from acpbridge.transport import unix
+from acpbridge.transport.child import raise_descriptor_limit
+from acpbridge.transport.tasks import background
+
+log = structlog.get_logger(__name__)
+
+# A clean stop has this long to end every tree; what is left then dies with the channels. Seconds.
+STOP_LIMIT: Final = 8.0
+
+
+class SystemClock:
+    """The clocks of the machine."""
+
+    def wall(self) -> datetime:
+        """Return the wall-clock time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds of CLOCK_MONOTONIC."""
+        return time.monotonic()
+
+
+class RandomIds:
+    """Unique names from the kernel's random numbers."""
+
+    def uuid4(self) -> uuid.UUID:
+        """Return a version 4 uuid."""
+        return uuid.uuid4()
+
+
+def faults_from(environ: Mapping[str, str]) -> Faults:
+    """Return the fault points that `ACPBRIDGE_FAULT=POINT:N` arms: the N-th pass is fatal."""
+    armed = environ.get("ACPBRIDGE_FAULT")
+    if not armed:
+        return no_faults
+    wanted, _, number = armed.partition(":")
+    left = [int(number or 1)]
+
+    def pass_point(point: str) -> None:
+        if point == wanted:
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return pass_point
+
+
+class ConfigFile:
+    """The configuration in force: read again when the file changes, the last good one if it is bad.
+
+    Args:
+        path: of the file; without one the defaults hold.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._config = Config()
+        self.problem = ""
+
+    def first(self) -> Config:
+        """Read the file for the first time.
+
+        Raises:
+            BridgeError: `config_error`, with file, line and key.
+        """
+        self._stamp = self._look()
+        self._config = self._read()
+        return self._config
+
+    def current(self) -> Config:
+        """Return what is in force now."""
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._config, self.problem = self._read(), ""
+            except BridgeError as error:
+                self.problem = f"the last good configuration is in force: {error.message}"
+        return self._config
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    def _read(self) -> Config:
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return Config()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BridgeError("config_error", f"{self._path}: {error}.") from None
+        return load(text, str(self._path), str(Path.home()))
+
+
+def default_agent(env: Mapping[str, str], cwd: str) -> AgentDefinition:
+    """Return the first catalogue agent that is installed and logged in, else the demo."""
+    for name in catalogue.CATALOGUE:
+        definition = catalogue.entry(name)
+        if definition is None or not _logged_in(definition, env):
+            continue
+        try:
+            if not command_for(definition, env, cwd).cold:
+                return definition
+        except BridgeError:
+            continue
+    return catalogue.DEMO
+
+
+def _logged_in(definition: AgentDefinition, env: Mapping[str, str]) -> bool:
+    facts, home = definition.facts, Path(env.get("HOME") or "/nonexistent")
+    by_key = any(env.get(name) for name in facts.secret_names)
+    return by_key or any((home / name).is_file() for name in facts.login_files)
+
+
+def open_log(redactor: Redactor) -> None:
+    """Send the daemon's own log to stderr, a JSON object a line, redacted."""
+
+    def redact(_logger: Any, _method: str, event: Any) -> Any:
+        return redactor.value(dict(event))
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            redact,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+class _Sink:
+    """Takes what the broker tells before there is a router to tell it to."""
+
+    router: Router | None = None
+
+    def asked(self, question: Question) -> None:
+        if self.router is not None:
+            self.router.asked(question)
+
+    def decided(self, request: PermissionRequest, decision: Decision) -> None:
+        if self.router is not None:
+            self.router.decided(request, decision)
+
+
+@asynccontextmanager
+async def open_router(
+    paths: Paths, configuration: ConfigFile, info: DaemonInfo, faults: Faults
+) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
+    """Bring up everything below the faces, in the state directory that is already locked."""
+    clock, ids, sink = SystemClock(), RandomIds(), _Sink()
+    redactor = Redactor(os.environ.items())
+    open_log(redactor)
+    notices: list[str] = []
+    left = await anyio.to_thread.run_sync(sweep, paths.journal)
+    if left:
+        notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
+    audit = Audit.open(
+        paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
+    )
+    try:
+        async with (
+            Ledger(paths.home, faults) as ledger,
+            SessionLog(
+                paths.home,
+                clock,
+                info.epoch,
+                redactor.json_line,
+                faults,
+                on_failure=lambda error: log.error("store", error=repr(error)),
+            ) as session_log,
+            Supervisor(paths.journal, ShimContainment(), redactor.text, faults) as supervisor,
+        ):
+            await ledger.recover(clock.wall().isoformat(timespec="milliseconds"))
+            limits = configuration.current().limits
+            broker = PermissionBroker(
+                audit,
+                clock,
+                deadline=limits.permission_seconds,
+                on_asked=sink.asked,
+                on_decided=sink.decided,
+                faults=faults,
+            )
+            runtime = AcpRuntime(supervisor, limits.max_message_bytes)
+            services = Services(
+                ledger=ledger,
+                log=session_log,
+                broker=broker,
+                runtime=lambda _definition: runtime,
+                places=Places(lambda: configuration.current().limits.max_processes),
+                clock=clock,
+                ids=ids,
+                faults=faults,
+                idle_ttl=lambda: configuration.current().limits.idle_ttl_seconds,
+            )
+            setting = Setting(
+                daemon=info,
+                config=configuration.current,
+                default_agent=default_agent,
+                learn=lambda env: _learn(redactor, env),
+                notices=lambda: _notices(notices, configuration, ledger, session_log),
+            )
+            async with Router(services, supervisor, audit, setting) as router:
+                sink.router = router
+                yield router, supervisor, audit
+    finally:
+        audit.close()
+
+
+def _learn(redactor: Redactor, env: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        redactor.add(name, value)
+
+
+def _notices(
+    notices: list[str], configuration: ConfigFile, ledger: Ledger, session_log: SessionLog
+) -> list[str]:
+    problem = [configuration.problem] if configuration.problem else []
+    return [*notices, *problem, *ledger.notices, *session_log.notices]
+
+
+async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
+    """Run the daemon of a state directory until it is told to stop.
+
+    Args:
+        paths: of the state directory.
+        ready: called once clients can connect.
+
+    Raises:
+        BridgeError: `daemon_running`, `not_our_socket`, `config_error`.
+    """
+    make_private(paths.home)
+    lock = DaemonLock(paths.lock)
+    lock.acquire()
+    configuration = ConfigFile(paths.config)
+    configuration.first()
+    make_private(paths.socket.parent)
+    raise_descriptor_limit()
+    info = DaemonInfo(
+        pid=os.getpid(),
+        epoch=uuid.uuid4().hex[:12],
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        version=__version__,
+        home=str(paths.home),
+        socket=str(paths.socket),
+        containment=ShimContainment.name,
+    )
+    faults = faults_from(os.environ)
+    async with open_router(paths, configuration, info, faults) as (router, supervisor, audit):
+        stopping = anyio.Event()
+
+        def stop(force: bool) -> None:  # noqa: FBT001 - one of two words on the wire
+            if force:
+                _leave_now()
+            stopping.set()
+
+        async def denied(pid: int, uid: int) -> None:
+            await audit.note("denied_connect", {"pid": pid, "uid": uid})
+
+        duties = Duties(
+            owner_of=supervisor.owner_of,
+            vanished=router.vanished,
+            stop=stop,
+            denied=denied,
+            limit=configuration.current().limits.max_message_bytes,
+        )
+        server = Server(router, duties)
+        listener = await unix.listen(paths.socket)
+        serving = (lambda: listener.serve(server.serve), lambda: _obey_signals(stopping))
+        async with listener, background(*serving):
+            ready()
+            log.info("ready", pid=info.pid, home=info.home)
+            await stopping.wait()
+            log.info("stopping")
+            with anyio.move_on_after(STOP_LIMIT, shield=True):
+                await router.stop()
+    paths.socket.unlink(missing_ok=True)
+    log.info("stopped")
+
+
+async def _obey_signals(stopping: anyio.Event) -> None:
+    """The first signal stops politely, the second at once."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for _ in signals:
+            if stopping.is_set():
+                _leave_now()
+            stopping.set()
+
+
+def _leave_now() -> None:
+    """End at once: the channels close, and every shim kills its tree without grace."""
+    os._exit(1)
