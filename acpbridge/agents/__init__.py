@@ -1,1 +1,1 @@
-"""acpbridge.agents."""
+"""Internal agents that ship: ordinary Python agents, each an async function over a `Turn`."""

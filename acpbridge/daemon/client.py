@@ -19,7 +19,14 @@ from acpbridge import __version__
 from acpbridge.config.environment import MARK
 from acpbridge.daemon.paths import Paths, check_private, make_private
 from acpbridge.daemon.server import write_run
-from acpbridge.daemon.wire import EVENTS, HELLO, HELLO_LIMIT, WIRE_VERSION, check_versions
+from acpbridge.daemon.wire import (
+    EVENTS,
+    HELLO,
+    HELLO_LIMIT,
+    UNFOLLOW,
+    WIRE_VERSION,
+    check_versions,
+)
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Effect
 from acpbridge.protocol import rawjson, strict
@@ -168,7 +175,7 @@ class DaemonClient:
         finally:
             del self._followed[number]
             if not self.connection.closed.is_set():
-                self.connection.notify("unfollow", {"follow": number})
+                self.connection.notify(UNFOLLOW, {"follow": number})
 
     async def watch_end(self) -> None:
         """Tell whoever waits for events when the daemon is gone."""

@@ -16,7 +16,7 @@ import structlog
 from anyio.abc import SocketStream
 
 from acpbridge import __version__
-from acpbridge.daemon.wire import EVENTS, HELLO, WIRE_VERSION
+from acpbridge.daemon.wire import EVENTS, HELLO, UNFOLLOW, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
@@ -108,7 +108,6 @@ class _Client:
             "run": self._run,
             "wait": self._wait,
             "follow": self._follow,
-            "unfollow": self._unfollow,
             "status": self._status,
             "sessions": self._sessions,
             "matching": self._matching,
@@ -132,8 +131,12 @@ class _Client:
     # ---- Handler ----
 
     def on_notification(self, notification: Notification) -> None:
-        """A client has nothing to notify of."""
-        log.info("unexpected notification", method=notification.method)
+        """Let go of a follower; a client has nothing else to notify of."""
+        params = notification.params
+        if notification.method == UNFOLLOW and isinstance(params, dict):
+            scope = self._following.get(params.get("follow", 0))
+            if scope is not None:
+                scope.cancel()
 
     async def room(self) -> None:
         """A client's requests are small and few."""
@@ -238,12 +241,6 @@ class _Client:
         scope = self._following[number] = anyio.CancelScope()
         self._tasks.start_soon(self._push, number, following, scope, name="follower")
         return {"follow": number}
-
-    async def _unfollow(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        scope = self._following.get(params.get("follow", 0))
-        if scope is not None:
-            scope.cancel()
-        return {}
 
     async def _push(self, number: int, following: Following, scope: anyio.CancelScope) -> None:
         """Send events as they come; the lines go out as they are, spliced and not re-encoded."""

@@ -12,6 +12,7 @@ HELLO_LIMIT: Final = 5.0
 
 HELLO: Final = "hello"
 EVENTS: Final = "events"
+UNFOLLOW: Final = "unfollow"
 
 
 def check_versions(mine: str, theirs: str, their_wire: object) -> None:

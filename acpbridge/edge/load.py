@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from acpbridge.errors import BridgeError
 
@@ -27,7 +27,7 @@ def load_entry(entry: str) -> Callable[..., Any]:
             raise BridgeError("usage", f"The module {name} has no {path}.") from None
     if not callable(found):
         raise BridgeError("usage", f"{entry} is not callable: an agent is an async function.")
-    return found
+    return cast("Callable[..., Any]", found)
 
 
 def _import(name: str) -> Any:
@@ -41,7 +41,8 @@ def _import(name: str) -> Any:
                 hint="Install it for this interpreter, or put its directory on PYTHONPATH.",
             ) from None
         raise _failed(name, error) from error
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary of a call
+    except (Exception, SystemExit) as error:
+        # The boundary of a call: somebody else's module, at its import.
         raise _failed(name, error) from error
 
 

@@ -63,8 +63,9 @@ async def serve_streams(
     async with background() as tasks:
         face = _Face(runtime, definition, tasks)
         peer = Peer(silent_on_noise=False)
-        async with Connection(receive, send, face, peer=peer, arrived=face.arrived) as connection:
-            face.connection = connection
+        connection = Connection(receive, send, face, peer=peer, arrived=face.arrived)
+        face.connection = connection
+        async with connection:
             await connection.closed.wait()
             tasks.cancel_scope.cancel()
             with anyio.move_on_after(LAST_WORDS, shield=True):
@@ -92,8 +93,7 @@ class _Face:
         }
 
     async def room(self) -> None:
-        """Read on only while the client reads as well."""
-        await self.connection.drained()
+        """Read on at once: a cancel must come through even where the client is slow to read."""
 
     def on_notification(self, notification: Notification) -> None:
         """Cancel a session's prompts; anything else is not for us."""
@@ -180,13 +180,8 @@ class _Face:
         return result
 
     async def _prompt(self, call: Call) -> Mapping[str, Any]:
-        job = self._jobs[call]
         try:
-            return await job.result()
-        except anyio.get_cancelled_exc_class():
-            session, _ = self._find(call.params)
-            session.drop(job)
-            raise
+            return await self._jobs[call].result()
         finally:
             self._jobs.pop(call, None)
 

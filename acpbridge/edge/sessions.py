@@ -35,6 +35,7 @@ class Job:
         self._call = call
         self.content: tuple[Mapping[str, Any], ...] = ()
         self.cancelled = False
+        self.session: ServedSession | None = None
         self._done = anyio.Event()
         self._result: Mapping[str, Any] = {}
         self._error: BridgeError | None = None
@@ -55,8 +56,13 @@ class Job:
         self._done.set()
 
     async def result(self) -> Mapping[str, Any]:
-        """Wait for its end."""
-        await self._done.wait()
+        """Wait for its end; whoever stops waiting cancels it."""
+        try:
+            await self._done.wait()
+        except anyio.get_cancelled_exc_class():
+            if self.session is not None:
+                self.session.drop(self)
+            raise
         if self._error is not None:
             raise self._error
         return self._result
@@ -78,7 +84,7 @@ class ClientHost:
         self._early.clear()
 
     def emit(self, event: Event) -> None:
-        """Send an update with the bytes that it came with; nothing else is the client's business."""
+        """Send an update with the bytes that it came with; nothing else concerns the client."""
         if not isinstance(event, Update):
             return
         if self._id is None:
@@ -197,6 +203,7 @@ class ServedSession:
 
     def add(self, job: Job) -> None:
         """Queue a prompt."""
+        job.session = self
         self._waiting.append(job)
         self._more.set()
 

@@ -168,8 +168,8 @@ class Audit:
         try:
             self._faults("audit.write")
             _write_whole(self._fd, line)
-            self._faults("audit.sync")
             if durable:
+                self._faults("audit.sync")
                 os.fsync(self._fd)
         except BaseException:
             self._dirty = True

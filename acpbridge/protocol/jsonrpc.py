@@ -8,6 +8,7 @@ an exception.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,9 +18,9 @@ from typing import Any, Final
 import jsonrpc_base
 from pydantic_core import from_json
 
-from acpbridge.errors import INVALID_REQUEST, BridgeError
+from acpbridge.errors import INVALID_REQUEST, PARSE_ERROR, BridgeError
 from acpbridge.protocol import strict
-from acpbridge.protocol.framing import DEFAULT_LIMIT, LineSplitter, TooLong
+from acpbridge.protocol.framing import BOM, DEFAULT_LIMIT, HEAD, LineSplitter, TooLong
 
 # The method whose lines a bridge relays unread but for their envelope.
 RELAYED: Final = "session/update"
@@ -27,11 +28,14 @@ RELAYED: Final = "session/update"
 # An agent that opens more requests than this at once is answered with errors.
 MAX_OPEN_CALLS: Final = 256
 
-# The id of a line that was too long, where it stands before the method and the params.
+# The id of a line that is too long or no JSON, where it stands before everything that varies.
 _EARLY_ID = re.compile(
-    rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9]+)'
-    rb'\s*,\s*"method"\s*:'
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+    rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*,\s*"(method|result|error)"\s*:'
 )
+
+# A peer's reason beyond this many characters is left out of the message; `data` keeps all of it.
+REASON_LIMIT: Final = 500
 
 Id = str | int | float
 
@@ -116,7 +120,8 @@ class Peer:
 
     Attributes:
         outbox: bytes that the peer itself wants sent (answers to broken requests), in order.
-        silent_on_noise: True towards an agent, which is never sent an id of null.
+        silent_on_noise: True towards an agent, which is never sent an id of null. Its errors are
+            its own, whatever they claim to be; those of our daemon come back as they were raised.
         relayed: methods of notifications that are passed on unread but for their envelope.
     """
 
@@ -186,9 +191,7 @@ class Peer:
         try:
             line = self._line(jsonrpc_base.Response(request, result, error).serialize())
         except BridgeError as too_large:
-            line = self._line(
-                jsonrpc_base.Response(request, None, wire_error(too_large)).serialize()
-            )
+            line = _error_line(request, wire_error(too_large))
         call.open = False
         self._open.pop(call.wire_id, None)
         return line
@@ -208,30 +211,33 @@ class Peer:
 
     def finish(self) -> list[Incoming]:
         """Return what an unfinished last line held, once the stream is at its end."""
-        return self._read(self._splitter.finish())
+        return self._read(self._splitter.finish(), whole=False)
 
-    def _read(self, lines: list[bytes | TooLong]) -> list[Incoming]:
+    def _read(self, lines: list[bytes | TooLong], *, whole: bool = True) -> list[Incoming]:
         out: list[Incoming] = []
         for line in lines:
             if isinstance(line, TooLong):
-                out.append(self._too_long(line))
+                out.extend(self._too_long(line))
             else:
-                out.extend(self._message(line))
+                out.extend(self._message(line, whole=whole))
         return out
 
-    def _message(self, line: bytes) -> list[Incoming]:
+    def _message(self, line: bytes, *, whole: bool) -> list[Incoming]:
         try:
             envelope = _lenient(line)
         except ValueError:
-            return [self._noise("not JSON", line)]
+            # Half a line at the end of the stream fails nothing: the end itself does.
+            early = _early(line) if whole else {}
+            return self._broken(early, "not JSON", line) if early else self._noise(line)
         if not isinstance(envelope, dict):
-            return [self._noise("not an object", line)]
-        if "id" not in envelope and envelope.get("method") in self.relayed:
-            return [Notification(envelope["method"], envelope.get("params"), line)]
+            return [Noise("not an object", line[:200])]
+        method = envelope.get("method")
+        if "id" not in envelope and isinstance(method, str) and method in self.relayed:
+            return [Notification(method, envelope.get("params"), line)]
         try:
             message = strict.loads(line)
         except strict.StrictError as error:
-            return [self._broken(envelope, str(error), line)]
+            return self._broken(envelope, str(error), line)
         return self._sorted(message, line)
 
     def _sorted(self, message: dict[str, Any], line: bytes) -> list[Incoming]:
@@ -239,35 +245,35 @@ class Peer:
             return [self._answered(message, line)]
         method = message["method"]
         if not isinstance(method, str):
-            return [self._broken(message, "the method is not a string", line)]
+            return self._broken(message, "the method is not a string", line)
         if "id" not in message:
             return [Notification(method, message.get("params"), line)]
         if not _is_id(message["id"]):
-            return [self._broken(message, "the id is not a string or a number", line)]
+            return self._broken(message, "the id is not a string or a number", line)
         if message.get("jsonrpc") != "2.0":
-            return [self._broken(message, "jsonrpc is not 2.0", line)]
+            return self._broken(message, "jsonrpc is not 2.0", line)
         return self._called(message, line)
 
     def _called(self, message: dict[str, Any], line: bytes) -> list[Incoming]:
         try:
             request = jsonrpc_base.Request.parse(message)
         except jsonrpc_base.ProtocolError as error:
-            return [self._broken(message, str(error), line)]
+            return self._broken(message, str(error), line)
         call = Call(request.method, request.params, request.msg_id, line)
         earlier = self._open.get(call.wire_id)
         if earlier is not None:
-            problem = BridgeError("invalid_message", "The id is in use by an open request.")
-            self.outbox.append(self.refuse(earlier, problem))
-            return [
-                Withdrawn(earlier),
-                Noise("an id was reused", line[:200], malformed_request=True),
-            ]
+            return self._reused(earlier, line)
         self._open[call.wire_id] = call
         if len(self._open) > MAX_OPEN_CALLS:
             problem = BridgeError("busy", "Too many requests are open on this connection.")
             self.outbox.append(self.refuse(call, problem))
-            return [Noise("too many open requests", line[:200], malformed_request=True)]
+            return [Noise("too many open requests", line[:200])]
         return [call]
+
+    def _reused(self, earlier: Call, line: bytes) -> list[Incoming]:
+        problem = BridgeError("invalid_message", "The id is in use by an open request.")
+        self.outbox.append(self.refuse(earlier, problem))
+        return [Withdrawn(earlier), Noise("an id was reused", line[:200], malformed_request=True)]
 
     def _answered(self, message: dict[str, Any], line: bytes) -> Answer | Noise:
         number = message.get("id")
@@ -282,42 +288,58 @@ class Peer:
         try:
             return Answer(number, request.parse_response(message))
         except jsonrpc_base.ProtocolError:
-            return Answer(number, error=read_error(error or {}))
+            return Answer(number, error=read_error(error or {}, ours=not self.silent_on_noise))
 
     # What is no message.
 
-    def _noise(self, reason: str, line: bytes) -> Noise:
+    def _noise(self, line: bytes) -> list[Incoming]:
         if not self.silent_on_noise:
-            body = {"code": -32700, "message": f"Parse error: {reason}"}
+            body = {"code": PARSE_ERROR, "message": "Parse error: not JSON"}
             self.outbox.append(strict.dumps({"jsonrpc": "2.0", "id": None, "error": body}) + b"\n")
-        return Noise(reason, line[:200])
+        return [Noise("not JSON", line[:200])]
 
-    def _broken(self, message: Mapping[str, Any], reason: str, line: bytes) -> Noise | Answer:
+    def _broken(
+        self, message: Mapping[str, Any], reason: str, line: bytes, code: str = "invalid_message"
+    ) -> list[Incoming]:
         """Answer a broken request by its id, if that can be read; fail what a broken answer is for.
 
         Nothing is ever sent back for a broken answer.
         """
         number: Any = message.get("id")
-        if "method" in message:
-            if _is_id(number) and json.dumps(number) not in self._open:
-                self._refuse_id(number, reason)
-            return Noise(reason, line[:200], malformed_request="id" in message)
-        if type(number) is int and self._pending.pop(number, None) is not None:
-            text = f"An answer is broken: {reason}."
-            return Answer(number, error=BridgeError("invalid_message", text))
-        return Noise(f"a broken answer: {reason}", line[:200])
+        if "method" not in message:
+            if type(number) is int and self._pending.pop(number, None) is not None:
+                return [Answer(number, error=BridgeError(code, f"An answer is broken: {reason}."))]
+            return [Noise(f"a broken answer: {reason}", line[:200])]
+        if _is_id(number):
+            earlier = self._open.get(json.dumps(number))
+            if earlier is not None:
+                return self._reused(earlier, line)
+            body = {"code": INVALID_REQUEST, "message": f"Invalid request: {reason}"}
+            self.outbox.append(_error_line(jsonrpc_base.Request("", None, number), body))
+        return [Noise(reason, line[:200], malformed_request="id" in message)]
 
-    def _too_long(self, line: TooLong) -> Noise:
+    def _too_long(self, line: TooLong) -> list[Incoming]:
         reason = f"a line of more than {line.limit} bytes"
-        found = _EARLY_ID.match(line.head)
-        if found:
-            self._refuse_id(json.loads(found.group(1)), reason)
-        return Noise(reason, line.head[:200], malformed_request=found is not None)
+        early = _early(line.head)
+        if early:
+            return self._broken(early, reason, line.head, "message_too_large")
+        return [Noise(reason, line.head[:200])]
 
-    def _refuse_id(self, number: Id, reason: str) -> None:
-        body = {"code": INVALID_REQUEST, "message": f"Invalid request: {reason}"}
-        request = jsonrpc_base.Request("", None, number)
-        self.outbox.append(self._line(jsonrpc_base.Response(request, None, body).serialize()))
+
+def _early(line: bytes) -> dict[str, Any]:
+    """Return the id of a line that cannot be decoded, with a key that tells what kind it is."""
+    found = _EARLY_ID.match(line.removeprefix(BOM)[:HEAD])
+    if found is None:
+        return {}
+    try:
+        return {"id": strict.loads(found.group(1)), found.group(2).decode(): None}
+    except strict.StrictError:
+        return {}
+
+
+def _error_line(request: jsonrpc_base.Request, error: Mapping[str, Any]) -> bytes:
+    """Return an error of our own as a line; it is short but for the id, and no limit stops it."""
+    return jsonrpc_base.Response(request, None, error).serialize().encode("ascii") + b"\n"
 
 
 def _lenient(line: bytes) -> Any:
@@ -326,13 +348,21 @@ def _lenient(line: bytes) -> Any:
     except ValueError:
         pass
     try:
-        return json.loads(line)
+        # Decoded here: given bytes, `json` would guess at UTF-16 and let surrogates through.
+        return json.loads(line.decode("utf-8"), parse_int=_integer)
     except RecursionError:
         raise ValueError("nested too deep") from None
 
 
+def _integer(digits: str) -> int | float:
+    # Python converts at most 4,300 digits; what is relayed keeps them as they are written.
+    return int(digits) if len(digits) <= 4300 else math.inf
+
+
 def _is_id(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _answer_problem(message: Mapping[str, Any]) -> str | None:
@@ -354,23 +384,32 @@ def _kept(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def wire_error(error: BridgeError) -> dict[str, Any]:
     """Return the JSON-RPC error object of one of our errors."""
-    data = {"source": "acpbridge", "code": error.code, "hint": error.hint, **error.data}
+    data = {**error.data, "source": "acpbridge", "code": error.code, "hint": error.hint}
     return {"code": error.rpc_code, "message": error.message, "data": data}
 
 
-def read_error(error: Mapping[str, Any]) -> BridgeError:
-    """Return a peer's error object as an exception; our own come back as they were raised."""
+def read_error(error: Mapping[str, Any], *, ours: bool = True) -> BridgeError:
+    """Return a peer's error object as an exception.
+
+    Args:
+        error: `{code, message, data?}`, checked in form.
+        ours: whether the peer is our own daemon, whose errors come back as they were raised.
+    """
     code, message, data = error["code"], error["message"], error.get("data")
-    if isinstance(data, dict) and data.get("source") == "acpbridge":
+    if ours and isinstance(data, dict) and data.get("source") == "acpbridge":
         rest = {k: v for k, v in data.items() if k not in ("source", "code", "hint")}
-        known = BridgeError.from_json({"code": data.get("code"), "message": message, "data": rest})
-        known.hint = str(data.get("hint", known.hint))
-        return known
+        return BridgeError.from_json({**data, "message": message, "data": rest})
     kept = {"rpcCode": code} if data is None else {"rpcCode": code, "details": data}
     return BridgeError("turn_failed", _meaning(message, data), data=kept, rpc_code=code)
 
 
 def _meaning(message: str, data: Any) -> str:
-    """Return the message with the details that agents hide in `data`."""
-    details = data.get("details") if isinstance(data, dict) else None
-    return f"{message}: {details}" if isinstance(details, str) and details != message else message
+    """Return the message with the reason that agents hide in `data`, in whatever shape."""
+    reason = data
+    if isinstance(data, dict):
+        words = (data.get(key) for key in ("details", "error", "message", "reason"))
+        reason = next((word for word in words if isinstance(word, str)), data or None)
+    if reason is None or reason in ("", message):
+        return message
+    text = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
+    return f"{message}: {text[:REASON_LIMIT]}{'...' if len(text) > REASON_LIMIT else ''}"

@@ -227,18 +227,16 @@ class _Running:
 
     async def _call(self, agent: Agent) -> None:
         try:
-            pending = agent(self.turn)
-            if not hasattr(pending, "__await__"):
-                raise BridgeError("turn_failed", "The agent is no async function.")
-            self._result = await pending
+            self._result = await _start(agent, self.turn)
             self._returned = True
             if isinstance(self._result, str) and not isinstance(self._result, StopReason):
                 self.turn.say(self._result)
         except BridgeError as error:
             self._error = error
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary of a call
+        except (Exception, SystemExit) as error:
+            # The boundary of a call. What a cancelled turn still raises is no failure.
             if not self.turn.cancelled:
-                log.error("the agent's code raised", exc_info=error)
+                log.exception("the agent's code raised")
             self._error = BridgeError("turn_failed", _reason(error))
 
     def reason(self) -> str:
@@ -260,6 +258,13 @@ def _check_mode(definition: AgentDefinition, mode: str) -> None:
     if mode != MODE:
         message = f"The agent could not be put into mode {mode!r}: it offers {MODE}."
         raise BridgeError("mode_not_set", message, data={"mode": mode})
+
+
+def _start(agent: Agent, turn: Turn) -> Awaitable[StopReason | str | None]:
+    pending = agent(turn)
+    if not hasattr(pending, "__await__"):
+        raise BridgeError("turn_failed", "The agent's code is not an async function.")
+    return pending
 
 
 def _reason(error: BaseException) -> str:

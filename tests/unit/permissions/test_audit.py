@@ -1,6 +1,7 @@
 """The chain of audit records: written whole or not at all, and every change of it shows."""
 
 import errno
+import hashlib
 import json
 import os
 import resource
@@ -80,6 +81,28 @@ def test_a_link_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic link"):
         opened(tmp_path / "audit.jsonl")
+
+
+def test_a_file_that_cannot_be_made_private_is_not_kept_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_fd: int, _mode: int) -> None:
+        raise PermissionError(errno.EPERM, "test")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(PermissionError):
+        opened(tmp_path / "audit.jsonl")
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+@pytest.mark.parametrize("body", ['{"seq":1}', '{"seq":"x","prev_hash":""}', "[]", "[1}"])
+def test_a_line_with_a_true_hash_and_no_sense_is_bad(tmp_path: Path, body: str) -> None:
+    path = tmp_path / "audit.jsonl"
+    digest = hashlib.sha256(body[:-1].encode() + b"}").hexdigest()
+    path.write_text(f'{body[:-1]},"hash":"{digest}"}}\n')
+    assert verify(path) == (0, 1)
+    opened(path).close()
 
 
 async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:

@@ -476,6 +476,13 @@ async def test_g20_row_32_an_allow_that_cannot_be_recorded_is_a_denial(
         assert at.decided[-1][1] == denied
 
 
+async def test_a_denial_waits_for_no_disk(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        await at.ask(request(rule=OnPermission.DENY))
+        assert "audit.write" in at.log
+        assert "audit.sync" not in at.log
+
+
 async def test_row_32_with_a_full_disk_a_denial_stays_one(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         at.at_point = disk_full

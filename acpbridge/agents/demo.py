@@ -1,0 +1,154 @@
+"""The embedded agent: it shows every part of the bridge and needs neither login nor network.
+
+`write PATH [with TEXT]` asks a person and then writes one file below the session's directory.
+Anything else is answered with a short plan, one look at the directory, and a word about itself.
+"""
+
+import errno
+import os
+import re
+import stat
+from typing import Final
+
+from acpbridge.runtimes.turn import PlanEntry, Turn, diff_content
+
+_WRITE: Final = re.compile(r"\s*write\s+(?P<path>\S+)(?:\s+with\s+(?P<text>.*))?\s*", re.DOTALL)
+
+# A diff that a person is to approve is shown whole, so a file that is larger is left alone.
+LARGEST: Final = 256 * 1024
+
+DEFAULT_TEXT: Final = "Written by the demo agent of acpbridge."
+
+ABOUT: Final = (
+    "Hello. I am demo, the agent that comes with acpbridge. I have no model behind me and use no "
+    "network; I am here so that you can see the bridge at work. Try: write hello.txt with Hi there"
+)
+
+
+async def demo(turn: Turn) -> str:
+    """Serve one turn."""
+    found = _WRITE.fullmatch(turn.text)
+    if found is None:
+        return await _look(turn)
+    text = found["text"] or DEFAULT_TEXT
+    return await _write(turn, found["path"], text.rstrip("\n") + "\n")
+
+
+async def _look(turn: Turn) -> str:
+    look, tell = "Look at the directory", "Say what I am"
+    turn.plan([PlanEntry(look, "in_progress"), PlanEntry(tell)])
+    async with turn.tool("Count the entries", kind="read", locations=[turn.cwd]) as call:
+        try:
+            count = len(os.listdir(turn.cwd))  # noqa: PTH208 - one short look
+        except OSError as error:
+            seen = f"{turn.cwd} cannot be read: {error.strerror}."
+            call.fail(seen)
+        else:
+            seen = f"{turn.cwd} has {count} {'entry' if count == 1 else 'entries'}."
+            call.content(seen)
+    turn.plan([PlanEntry(look, "completed"), PlanEntry(tell, "completed")])
+    return f"{ABOUT}\n\n{seen}"
+
+
+async def _write(turn: Turn, path: str, text: str) -> str:
+    try:
+        parts = _parts(turn.cwd, path)
+        old = _read(turn.cwd, parts)
+    except (OSError, ValueError) as error:
+        return f"I do not write {path}: {_why(error)}"
+    target = turn.absolute("/".join(parts))
+    async with turn.tool(
+        f"Write {path}",
+        kind="edit",
+        raw_input={"path": target, "text": text},
+        locations=[target],
+        content=[diff_content(target, old, text)],
+    ) as call:
+        if not await call.ask():
+            return f"I was not allowed to write {path}, so I left it alone."
+        try:
+            _replace(turn.cwd, parts, text)
+        except OSError as error:
+            call.fail(_why(error))
+            return f"I could not write {path}: {_why(error)}"
+    return f"I wrote {len(text.encode())} bytes to {path}."
+
+
+def _why(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return "a link or a file is in the way, and I do not follow links."
+    return f"{error.strerror}."
+
+
+def _parts(cwd: str, path: str) -> list[str]:
+    """Return the names from the directory down to the file.
+
+    Raises:
+        ValueError: the path leaves the directory, or names nothing in it.
+    """
+    relative = os.path.relpath(os.path.join(cwd, path), cwd)  # noqa: PTH118 - text only
+    parts = relative.split("/")
+    if parts[0] == "..":
+        raise ValueError("it is outside of my directory.")
+    if parts == ["."]:
+        raise ValueError("it is my directory itself.")
+    return parts
+
+
+# Each name is opened below the one before and no link is followed, so that a link put in place
+# after the question leads nowhere either.
+
+
+def _open_parent(cwd: str, parts: list[str]) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    folder = os.open(cwd, flags)
+    for name in parts[:-1]:
+        try:
+            inner = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _open_file(folder: int, name: str, flags: int) -> int:
+    # Without a wait: a named pipe must not hold up the agent.
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=folder)
+
+
+def _read(cwd: str, parts: list[str]) -> str | None:
+    """Return what the file holds, None if there is none yet.
+
+    Raises:
+        ValueError: it is no regular file of text, or a large one.
+    """
+    folder = _open_parent(cwd, parts)
+    try:
+        fd = _open_file(folder, parts[-1], os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    finally:
+        os.close(folder)
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise ValueError("it is no plain file.")
+        if found.st_size > LARGEST:
+            raise ValueError("the file that is there is too large for me.")
+        return file.read().decode("utf-8", "replace")
+
+
+def _replace(cwd: str, parts: list[str], text: str) -> None:
+    folder = _open_parent(cwd, parts)
+    try:
+        fd = _open_file(folder, parts[-1], os.O_WRONLY | os.O_CREAT)
+    finally:
+        os.close(folder)
+    with os.fdopen(fd, "wb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise PermissionError(1, "It is no plain file")
+        file.truncate()
+        file.write(text.encode("utf-8", "surrogatepass"))
