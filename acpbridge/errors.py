@@ -198,10 +198,10 @@ class BridgeError(Exception):
     def from_json(cls, value: Mapping[str, Any]) -> "BridgeError":
         """Rebuild an error that `to_json` wrote; a code of a newer version reads as `internal`."""
         code = str(value.get("code"))
-        data = value.get("data")
+        data, hint = value.get("data"), value.get("hint")
         return cls(
             code if code in TABLE else "internal",
             str(value.get("message", code)),
-            hint=value.get("hint"),
+            hint=hint if isinstance(hint, str) else None,
             data=data if isinstance(data, dict) else None,
         )

@@ -87,7 +87,7 @@ _BARE = re.compile(r'[^\s\[\]{}:,"]+')
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """One secret in a text; `match` is where the pattern began that found it."""
 
     start: int
@@ -101,26 +101,26 @@ def _mark(kind: str, secret: str) -> str:
     return f"[redacted:{kind}:{digest[:6]}]"
 
 
-def _occurrences(value: str, text: str) -> Iterator[_Span]:
+def _occurrences(value: str, text: str) -> Iterator[Span]:
     """Yield where a value is; occurrences that overlap are one."""
     start = at = text.find(value)
     while at >= 0:
         end = at + len(value)
         at = text.find(value, at + 1)
         if not 0 <= at < end:
-            yield _Span(start, end, "env", start)
+            yield Span(start, end, "env", start)
             start = at
 
 
-def _merged(spans: list[_Span]) -> list[_Span]:
+def _merged(spans: list[Span]) -> list[Span]:
     """Join spans that overlap, so that no half of a secret is left beside another's mark."""
-    merged: list[_Span] = []
+    merged: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         last = merged[-1] if merged else None
         if last is None or span.start >= last.end:
             merged.append(span)
         elif span.end > last.end:
-            merged[-1] = _Span(last.start, span.end, last.kind, min(last.match, span.match))
+            merged[-1] = Span(last.start, span.end, last.kind, min(last.match, span.match))
     return merged
 
 
@@ -184,7 +184,7 @@ class Redactor:
             result = self.text(result)
         return line if result == text else result.encode("utf-8", "surrogateescape")
 
-    def spans(self, text: str) -> list[_Span]:
+    def spans(self, text: str) -> list[Span]:
         """Return where secrets are, in order and without overlap."""
         found = [
             span for value in self._values if value in text for span in _occurrences(value, text)
@@ -192,12 +192,12 @@ class Redactor:
         for pattern in _PATTERNS:
             if pattern.guard in text and pattern.guard_2 in text:
                 found += (
-                    _Span(*match.span(pattern.group), pattern.kind, match.start())
+                    Span(*match.span(pattern.group), pattern.kind, match.start())
                     for match in pattern.expression.finditer(text)
                 )
         return _merged(found)
 
-    def replace(self, text: str, spans: list[_Span]) -> str:
+    def replace(self, text: str, spans: list[Span]) -> str:
         """Return the text with a mark in place of each span."""
         pieces: list[str] = []
         end = 0

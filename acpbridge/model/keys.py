@@ -35,7 +35,7 @@ def agent_id(text: str) -> AgentId:
     Raises:
         BridgeError: `no_such_agent`, when nothing usable is left of the text.
     """
-    name = _NOT_ID.sub("-", text.lower()).strip("-_")[:64].rstrip("-")
+    name = _NOT_ID.sub("-", text.lower()).lstrip("-_").rstrip("-")[:64].rstrip("-")
     if not _AGENT_ID.fullmatch(name):
         message = f"{text!r} is not an agent id: use letters, digits, - and _, at most 64."
         raise BridgeError("no_such_agent", message)

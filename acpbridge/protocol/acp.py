@@ -120,9 +120,10 @@ def offered_modes(result: Mapping[str, Any]) -> tuple[str, ...]:
     listed = modes.get("availableModes") if isinstance(modes, dict) else None
     ids = [m.get("id") for m in listed if isinstance(m, dict)] if isinstance(listed, list) else []
     option = mode_option_id(result)
-    for item in result.get("configOptions") or []:
-        if isinstance(item, dict) and item.get("id") == option:
-            ids += _values(item.get("options"))
+    if option is not None:
+        for item in result["configOptions"]:
+            if isinstance(item, dict) and item.get("id") == option:
+                ids += _values(item.get("options"))
     return tuple(dict.fromkeys(i for i in ids if isinstance(i, str)))
 
 

@@ -4,6 +4,7 @@ Agents announce a call first and ask with half of it (codex leaves out the path 
 before they announce it (gemini). Every sight of a `toolCallId` is therefore an upsert.
 """
 
+import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,8 +45,8 @@ class ToolCalls:
             return
         update = params["update"]
         call_id = update.get("toolCallId")
-        if isinstance(call_id, str):
-            self._upsert(call_id, update)
+        if isinstance(call_id, str) and call_id:
+            self._upsert(call_id, {name: update[name] for name in update if _sound(update[name])})
 
     @property
     def running(self) -> bool:
@@ -96,8 +97,22 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ..
     return tuple(
         name
         for name in ("kind", "rawInput")
-        if name in now and before.get(name) not in (None, {}, now[name])
+        if name in now and before.get(name) not in (None, {}) and _differ(before[name], now[name])
     )
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Compare as JSON: for Python 1, 1.0 and True are equal."""
+    return json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True)
+
+
+def _sound(value: Any) -> bool:
+    """Tell whether a value, read leniently to be relayed, may be shown and written again."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _text(value: Any) -> str:

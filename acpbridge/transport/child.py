@@ -84,7 +84,7 @@ class Keeper:
     def __init__(
         self, *, on_lost: Callable[[], None] | None = None, nofile: int | None = None
     ) -> None:
-        self._on_lost = on_lost
+        self._on_lost = on_lost or (lambda: None)
         self._nofile = -1 if nofile is None else nofile
         self._tasks = anyio.create_task_group()
         self._scopes: set[anyio.CancelScope] = set()
@@ -192,7 +192,7 @@ class Keeper:
         """Return the line to a keeper that works, starting one where there is none."""
         self._lines = [line for line in self._lines if not line.over]
         if not self._lines or self._lines[-1].lost:
-            line = _Line(self._nofile, self._lost)
+            line = _Line(self._nofile, self._on_lost)
             self._lines.append(line)
             self._attend(line.follow_keeper)
             self._attend(line.follow_guard)
@@ -204,10 +204,6 @@ class Keeper:
         if line.lost:
             raise BridgeError("start_failed", "The keeper of the agents did not come up.")
         return line
-
-    def _lost(self) -> None:
-        if self._on_lost is not None:
-            self._on_lost()
 
     def _watch_kill(self, child: Child) -> None:
         self._attend(child.see_kill_through)

@@ -8,28 +8,36 @@ Whoever enters the connection must also leave it, in the same task. Leaving it c
 that are still being served and fails the requests that are still open.
 """
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
 import structlog
 
 from acpbridge.errors import BridgeError
+from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Answer, Call, Incoming, Noise, Notification, Peer, Withdrawn
 from acpbridge.transport.memory import ByteReceive, ByteSend
 from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
 
+Message = TypeVar("Message", Call, Notification)
+
 # One read takes what the pipe holds: 64 KiB by default, more on a socket.
 READ_SIZE: Final = 256 * 1024
 
 # Beyond this many unsent bytes, whoever awaits `drained` waits; nobody else's connection does.
 SEND_BUFFER: Final = 4 * 1024 * 1024
+
+# A peer that asks on and never reads its answers is given up beyond this many: four of the longest
+# messages.
+SEND_LIMIT: Final = 4 * DEFAULT_LIMIT
 
 # After the other side's process has exited its pipe is read until it has been empty for this long
 # (a grandchild may hold it open for ever), but in all no longer than the second figure. Seconds.
@@ -119,7 +127,7 @@ class Connection:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            stack.callback(self._fail_all)
+            stack.callback(self._gone)
             self._tasks = await stack.enter_async_context(background(self._read, self._write))
             self._stack = stack.pop_all()
         return self
@@ -210,13 +218,18 @@ class Connection:
 
         For a process that has exited while something else may hold its stdout open.
         """
-        if self._quiet is None:
+        if self._quiet is None and not self.closed.is_set():
             self._quiet = DRAIN_QUIET
             self._tasks.start_soon(self._bound_drain, name="connection drain")
             self._reading.cancel()
 
     def _put(self, line: bytes) -> None:
-        if line and self._writable:
+        if not self._writable:
+            return
+        if self._out_size and self._out_size + len(line) > SEND_LIMIT:
+            log.error("the other side does not read; given up", unsent=self._out_size)
+            self._stop_reading()
+        elif line:
             self._out.append(line)
             self._out_size += len(line)
             self._wake.set()
@@ -234,11 +247,12 @@ class Connection:
                     self._tell_sent()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             # Nobody reads us any more: what they have sent is read, and that is the end.
+            self.finish_reading()
+        finally:
             self._writable = False
             self._out.clear()
             self._out_size = 0
             self._tell_sent()
-            self.finish_reading()
 
     def _tell_sent(self) -> None:
         self._sent.set()
@@ -250,7 +264,8 @@ class Connection:
         try:
             while True:
                 with anyio.CancelScope() as self._reading:
-                    await self._handler.room()
+                    if self._quiet != 0:
+                        await self._handler.room()
                     chunk = await self._next_chunk()
                     if not chunk:
                         break
@@ -274,6 +289,9 @@ class Connection:
 
     async def _bound_drain(self) -> None:
         await anyio.sleep(DRAIN_AT_MOST)
+        self._stop_reading()
+
+    def _stop_reading(self) -> None:
         self._quiet = 0.0
         self._reading.cancel()
 
@@ -285,7 +303,7 @@ class Connection:
                 case Call():
                     # It can be withdrawn from now on, before its task has run at all.
                     self._scopes[message] = anyio.CancelScope()
-                    self._arrived(message)
+                    self._inline(self._arrived, message)
                     self._tasks.start_soon(self._serve, message, name=f"serving {message.method}")
                 case Answer():
                     self._answered(message)
@@ -298,18 +316,17 @@ class Connection:
 
     def _notified(self, notification: Notification) -> None:
         if notification.method == "$/cancel_request" and isinstance(notification.params, dict):
-            self._cancel_request(notification.params.get("requestId"))
-            return
-        try:
-            self._handler.on_notification(notification)
-        except Exception:
-            # The boundary of a call: one bad notification ends neither reader nor session.
-            log.exception("notification failed", method=notification.method)
+            # As JSON text, which no other type can equal.
+            self.withdraw(json.dumps(notification.params.get("requestId")))
+        else:
+            self._inline(self._handler.on_notification, notification)
 
-    def _cancel_request(self, request_id: Any) -> None:
-        for call in list(self._scopes):
-            if type(call.id) is type(request_id) and call.id == request_id:
-                self.withdraw(call.wire_id)
+    def _inline(self, handler: Callable[[Message], None], message: Message) -> None:
+        try:
+            handler(message)
+        except Exception:
+            # The boundary of a call: one bad message ends neither reader nor session.
+            log.exception("message failed", method=message.method)
 
     def _answered(self, answer: Answer) -> None:
         waiter = self._waiters.get(answer.id)
@@ -321,10 +338,7 @@ class Connection:
         with self._scopes[call]:
             try:
                 await anyio.lowlevel.checkpoint_if_cancelled()
-                result = await self._handler.on_call(call)
-                self._put(self._peer.answer(call, self._answering(call, result)))
-            except BridgeError as error:
-                self._put(self._peer.refuse(call, error))
+                self._put(await self._line_for(call))
             except Exception:
                 # The boundary of a call: the text of an unknown error stays in the log.
                 log.exception("call failed", method=call.method)
@@ -332,6 +346,13 @@ class Connection:
                 self._put(self._peer.refuse(call, hidden))
             finally:
                 self._scopes.pop(call, None)
+
+    async def _line_for(self, call: Call) -> bytes:
+        try:
+            result = await self._handler.on_call(call)
+            return self._peer.answer(call, self._answering(call, result))
+        except BridgeError as error:
+            return self._peer.refuse(call, error)
 
     def _stop(self, call: Call) -> None:
         scope = self._scopes.get(call)
@@ -345,16 +366,13 @@ class Connection:
             log.warning("noise on a connection", reason=noise.reason, count=self.noise)
 
     def _gone(self) -> None:
-        if not self.closed.is_set():
-            self.closed.set()
-            self._tell_sent()
-            for call in list(self._scopes):
-                self._stop(call)
-            self._fail_all()
-
-    def _fail_all(self) -> None:
+        if self.closed.is_set():
+            return
         self.closed.set()
+        self._tell_sent()
         self._peer.close()
+        for call in list(self._scopes):
+            self._stop(call)
         for waiter in list(self._waiters.values()):
             if not waiter.done.is_set():
                 waiter.fail(self._lost())

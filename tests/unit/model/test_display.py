@@ -10,7 +10,7 @@ from acpbridge.model.display import LONGEST_BLANK, clip, escape, hides
 
 
 def test_plain_text_is_shown_as_it_is() -> None:
-    for text in ("", "rm -rf build/", "größer als naïve 字 ✅", " " * (LONGEST_BLANK - 1)):
+    for text in ("", "rm -rf build/", "größer naïve 字 ✅", " " * (LONGEST_BLANK - 1)):
         assert escape(text) == text
 
 

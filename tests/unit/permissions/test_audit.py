@@ -90,10 +90,10 @@ def test_a_file_that_cannot_be_made_private_is_not_kept_open(
         raise PermissionError(errno.EPERM, "test")
 
     monkeypatch.setattr(os, "fchmod", refuse)
-    before = os.listdir("/proc/self/fd")
+    before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(PermissionError):
         opened(tmp_path / "audit.jsonl")
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 @pytest.mark.parametrize("body", ['{"seq":1}', '{"seq":"x","prev_hash":""}', "[]", "[1}"])

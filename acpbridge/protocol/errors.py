@@ -1,0 +1,46 @@
+"""Errors on the wire: ours as JSON-RPC error objects, and a peer's as exceptions.
+
+Above is `jsonrpc`; below is the table of errors.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from acpbridge.errors import BridgeError
+
+# A peer's reason beyond this many characters is left out of the message; `data` keeps all of it.
+REASON_LIMIT: Final = 500
+
+
+def wire_error(error: BridgeError) -> dict[str, Any]:
+    """Return the JSON-RPC error object of one of our errors."""
+    data = {**error.data, "source": "acpbridge", "code": error.code, "hint": error.hint}
+    return {"code": error.rpc_code, "message": error.message, "data": data}
+
+
+def read_error(error: Mapping[str, Any], *, ours: bool = True) -> BridgeError:
+    """Return a peer's error object as an exception.
+
+    Args:
+        error: `{code, message, data?}`, checked in form.
+        ours: whether the peer is our own daemon, whose errors come back as they were raised.
+    """
+    code, message, data = error["code"], error["message"], error.get("data")
+    if ours and isinstance(data, dict) and data.get("source") == "acpbridge":
+        rest = {k: v for k, v in data.items() if k not in ("source", "code", "hint")}
+        return BridgeError.from_json({**data, "message": message, "data": rest})
+    kept = {"rpcCode": code} if data is None else {"rpcCode": code, "details": data}
+    return BridgeError("turn_failed", _meaning(message, data), data=kept, rpc_code=code)
+
+
+def _meaning(message: str, data: Any) -> str:
+    """Return the message with the reason that agents hide in `data`, in whatever shape."""
+    reason = data
+    if isinstance(data, dict):
+        words = (data.get(key) for key in ("details", "error", "message", "reason"))
+        reason = next((word for word in words if isinstance(word, str)), data or None)
+    if reason is None or reason in ("", message):
+        return message
+    text = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
+    return f"{message}: {text[:REASON_LIMIT]}{'...' if len(text) > REASON_LIMIT else ''}"
