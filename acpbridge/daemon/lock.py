@@ -2,9 +2,16 @@
 
 import fcntl
 import os
+import time
 from pathlib import Path
+from typing import Final
 
 from acpbridge.errors import BridgeError
+
+
+# Whoever asks whether it is held holds it for a moment: tries, and seconds between them.
+TRIES: Final = 5
+TRY_PAUSE: Final = 0.02
 
 
 class DaemonLock:
@@ -21,13 +28,11 @@ class DaemonLock:
             BridgeError: `daemon_running`, naming the pid that holds it.
         """
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _lock(fd):
             os.close(fd)
             pid = holder(self._path)
             message = f"A daemon runs already (pid {pid or 'unknown'}) in {self._path.parent}."
-            raise BridgeError("daemon_running", message, data={"pid": pid}) from None
+            raise BridgeError("daemon_running", message, data={"pid": pid})
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
@@ -37,6 +42,18 @@ class DaemonLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _lock(fd: int) -> bool:
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(TRY_PAUSE)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        return True
+    return False
 
 
 def holder(path: Path) -> int:

@@ -1,0 +1,154 @@
+"""What can be done past a daemon that does not answer: end its trees, end the daemon itself.
+
+The journal says who they are and the kernel whether that is still true: a process is touched only
+if its pid has the start ticks that were written down in this boot. Standard library only.
+"""
+
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from acpbridge.controller.journal import Entry, Journal, Tree
+from acpbridge.daemon import lock
+from acpbridge.daemon.paths import Paths
+from acpbridge.errors import BridgeError
+from acpbridge.transport import keeper as kernel
+
+# A shim that is told to end needs milliseconds; its own kill loop gives up after its limit.
+SHIM_LIMIT: Final = kernel.KILL_LIMIT + 1.0
+
+# A daemon that was killed takes its helpers with it, one after the other.
+GONE_LIMIT: Final = kernel.END_LIMIT + kernel.KILL_LIMIT
+
+# Between two looks at the process table. Seconds.
+LOOK_PAUSE: Final = 0.02
+
+
+class _Watched:
+    """Everything that was ever seen of one session's tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.shim = tree.shim
+        self.seen = {
+            (entry.pid, entry.start_ticks) for entry in (tree.shim, tree.agent, *tree.members)
+        }
+
+    def alive(self, table: Mapping[int, kernel.Process]) -> dict[int, kernel.Process]:
+        """Return who of it lives, and note what was born below it."""
+        found: dict[int, kernel.Process] = {}
+        for pid, start_ticks in list(self.seen):
+            row = table.get(pid)
+            if row is None or row.start_ticks != start_ticks:
+                continue
+            if row.alive:
+                found[pid] = row
+            found |= {below.pid: below for below in kernel.tree_of(pid, table)}
+        self.seen |= {(row.pid, row.start_ticks) for row in found.values()}
+        return found
+
+
+def recorded(paths: Paths) -> dict[str, Tree]:
+    """Return the trees of the journal of which something lives, by session key.
+
+    Raises:
+        BridgeError: `daemon_frozen`, when there is no journal of this boot to go by.
+    """
+    journal = Journal.read(paths.journal)
+    if journal is None or not journal.of_this_boot():
+        raise BridgeError("daemon_frozen", "The daemon does not answer and left no journal.")
+    table = kernel.process_table()
+    return {name: tree for name, tree in journal.trees.items() if _Watched(tree).alive(table)}
+
+
+def end_trees(trees: Mapping[str, Tree]) -> list[dict[str, Any]]:
+    """End whole trees through their shims, side by side; return a receipt for each.
+
+    TERM tells a shim to kill its tree. What is left when the shims should be done is killed here.
+    """
+    began = time.monotonic()
+    watched = {name: _Watched(tree) for name, tree in trees.items()}
+    _look(watched)
+    for tree in watched.values():
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            kernel.send_signal(tree.shim.pid, tree.shim.start_ticks, number)
+    empty = 0
+    while empty < kernel.EMPTY_LOOKS and time.monotonic() - began < SHIM_LIMIT:
+        time.sleep(LOOK_PAUSE)
+        empty = 0 if _look(watched) else empty + 1
+    loop = kernel.KillLoop(lambda: list(_look(watched).values()))
+    loop.run()
+    took = round((time.monotonic() - began) * 1000)
+    table = kernel.process_table()
+    return [_receipt(name, tree, table, took) for name, tree in watched.items()]
+
+
+def _look(watched: Mapping[str, _Watched]) -> dict[int, kernel.Process]:
+    table = kernel.process_table()
+    found: dict[int, kernel.Process] = {}
+    for tree in watched.values():
+        found |= tree.alive(table)
+    return found
+
+
+def _receipt(
+    name: str, tree: _Watched, table: Mapping[int, kernel.Process], took: int
+) -> dict[str, Any]:
+    left = sorted(tree.alive(table))
+    killed = sorted({pid for pid, _ in tree.seen}.difference(left))
+    return {"key": name, "killed": killed, "survivors": left, "tookMs": took}
+
+
+def daemon_of(paths: Paths) -> Entry | None:
+    """Return the process that holds the lock, None if nobody does.
+
+    A lock is held by a living process only, so its pid is true while it is held.
+    """
+    pid = lock.holder(paths.lock)
+    row = kernel.read_process(pid) if pid > 0 else None
+    if row is None or not lock.held(paths.lock) or lock.holder(paths.lock) != pid:
+        return None
+    journal = Journal.read(paths.journal)
+    known = journal.daemon if journal is not None and journal.of_this_boot() else None
+    if known is not None and known.pid == pid and known.start_ticks != row.start_ticks:
+        # The journal is an older daemon's that had the same number: the lock is what counts.
+        known = None
+    return known if known is not None and known.pid == pid else Entry(pid, row.start_ticks)
+
+
+def stop_by_force(paths: Paths) -> list[int]:
+    """Kill the daemon; its shims end everything by themselves. Return the pids that are left.
+
+    Raises:
+        BridgeError: `daemon_unreachable`, when it cannot be told which process it is.
+    """
+    found = daemon_of(paths)
+    if found is None:
+        if not lock.held(paths.lock):
+            return []
+        message = f"The lock {paths.lock} is held, and it does not say by whom."
+        raise BridgeError("daemon_unreachable", message, hint=f"See: fuser {paths.lock}")
+    journal = Journal.read(paths.journal)
+    ours = journal is not None and journal.of_this_boot() and journal.daemon == found
+    trees = dict(journal.trees) if journal is not None and ours else {}
+    kernel.send_signal(found.pid, found.start_ticks, signal.SIGKILL)
+    watched = {name: _Watched(tree) for name, tree in trees.items()}
+    helpers = [found, *([journal.keeper] if journal is not None and ours else [])]
+    deadline = time.monotonic() + GONE_LIMIT
+    while time.monotonic() < deadline:
+        if not _look(watched) and not any(entry.alive() for entry in helpers):
+            break
+        time.sleep(LOOK_PAUSE)
+    if _look(watched):
+        kernel.KillLoop(lambda: list(_look(watched).values())).run()
+    return sorted({*_look(watched), *(entry.pid for entry in helpers if entry.alive())})
+
+
+def wait_stopped(paths: Paths, limit: float) -> bool:
+    """Wait until nobody holds the lock, and tell whether that came about."""
+    deadline = time.monotonic() + limit
+    while lock.held(paths.lock):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(LOOK_PAUSE)
+    return True
