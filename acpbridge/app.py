@@ -38,8 +38,10 @@ from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
-from acpbridge.router.router import Router, Setting
+from acpbridge.router.router import Router
+from acpbridge.router.scribe import Scribe
 from acpbridge.router.services import Services
+from acpbridge.router.setting import Setting
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.acp import AcpRuntime
 from acpbridge.runtimes.command import command_for
@@ -54,6 +56,9 @@ log = structlog.get_logger(__name__)
 
 # A clean stop has this long to end every tree; what is left then dies with the channels. Seconds.
 STOP_LIMIT: Final = 8.0
+
+# Four times what the reader of the text takes, should every character be a long one. Bytes.
+CONFIG_LIMIT: Final = 1024 * 1024
 
 
 class SystemClock:
@@ -82,6 +87,8 @@ def faults_from(environ: Mapping[str, str]) -> Faults:
     if not armed:
         return no_faults
     wanted, _, number = armed.partition(":")
+    if number and not number.isdecimal():
+        raise BridgeError("usage", "ACPBRIDGE_FAULT is written POINT:N, with a number N.")
     left = [int(number or 1)]
 
     def pass_point(point: str) -> None:
@@ -102,7 +109,7 @@ class ConfigFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[int, ...] | None = None
         self._config = Config()
         self.problem = ""
 
@@ -113,7 +120,7 @@ class ConfigFile:
             BridgeError: `config_error`, with file, line and key.
         """
         self._stamp = self._look()
-        self._config = self._read()
+        self._config = self._read(first=True)
         return self._config
 
     def current(self) -> Config:
@@ -122,25 +129,41 @@ class ConfigFile:
         if stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._config, self.problem = self._read(), ""
+                self._config, self.problem = self._read(first=False), ""
             except BridgeError as error:
                 self.problem = f"the last good configuration is in force: {error.message}"
         return self._config
 
-    def _look(self) -> tuple[int, int] | None:
+    def _look(self) -> tuple[int, ...] | None:
         try:
             found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size
-
-    def _read(self) -> Config:
-        try:
-            text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return Config()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BridgeError("config_error", f"{self._path}: {error}.") from None
+            return None
+        except OSError as error:
+            return (error.errno or 0,)  # reading it says what is wrong
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+    def _read(self, *, first: bool) -> Config:
+        try:
+            # A FIFO would hold the daemon up, and a device might never end.
+            if self._path.exists() and not self._path.is_file():
+                raise BridgeError("config_error", f"{self._path} is not a file.")
+            with self._path.open("rb") as file:
+                data = file.read(CONFIG_LIMIT + 1)
+            if len(data) > CONFIG_LIMIT:
+                raise BridgeError("config_error", f"{self._path}: over {CONFIG_LIMIT} bytes.")
+            text = data.decode("utf-8-sig")
+        except FileNotFoundError:
+            if first:
+                return Config()
+            raise BridgeError("config_error", f"{self._path} is gone.") from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            message = f"{self._path}, line {line}: not UTF-8; save the file as UTF-8."
+            raise BridgeError("config_error", message) from None
+        except OSError as error:
+            message = f"{self._path} cannot be read: {error.strerror}."
+            raise BridgeError("config_error", message) from None
         return load(text, str(self._path), str(Path.home()))
 
 
@@ -159,9 +182,15 @@ def default_agent(env: Mapping[str, str], cwd: str) -> AgentDefinition:
 
 
 def _logged_in(definition: AgentDefinition, env: Mapping[str, str]) -> bool:
-    facts, home = definition.facts, Path(env.get("HOME") or "/nonexistent")
-    by_key = any(env.get(name) for name in facts.secret_names)
-    return by_key or any((home / name).is_file() for name in facts.login_files)
+    facts = definition.facts
+    if any(env.get(name) for name in facts.secret_names):
+        return True
+    for name in facts.login_files:
+        first, _, rest = name.partition("/")
+        place, below = (first[1:], rest) if first.startswith("$") else ("HOME", name)
+        if env.get(place) and Path(env[place], below).is_file():
+            return True
+    return False
 
 
 def open_log(redactor: Redactor) -> None:
@@ -200,14 +229,27 @@ class _Sink:
 
 @asynccontextmanager
 async def open_router(
-    paths: Paths, configuration: ConfigFile, info: DaemonInfo, faults: Faults
+    paths: Paths,
+    configuration: ConfigFile,
+    info: DaemonInfo,
+    faults: Faults,
+    *,
+    nofile: int | None = None,
 ) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
-    """Bring up everything below the faces, in the state directory that is already locked."""
+    """Bring up everything below the faces, in the state directory that is already locked.
+
+    Args:
+        paths: of the state directory.
+        configuration: read already.
+        info: what status says of the daemon.
+        faults: named points for tests.
+        nofile: the agents' soft limit of open files, where this process raised its own.
+    """
     clock, ids, sink = SystemClock(), RandomIds(), _Sink()
     redactor = Redactor(os.environ.items())
     open_log(redactor)
     notices: list[str] = []
-    left = await anyio.to_thread.run_sync(sweep, paths.journal)
+    left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:
         notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
     audit = Audit.open(
@@ -224,7 +266,9 @@ async def open_router(
                 faults,
                 on_failure=lambda error: log.error("store", error=repr(error)),
             ) as session_log,
-            Supervisor(paths.journal, ShimContainment(), redactor.text, faults) as supervisor,
+            Supervisor(
+                paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile
+            ) as supervisor,
         ):
             await ledger.recover(clock.wall().isoformat(timespec="milliseconds"))
             limits = configuration.current().limits
@@ -240,6 +284,7 @@ async def open_router(
             services = Services(
                 ledger=ledger,
                 log=session_log,
+                scribe=Scribe(),
                 broker=broker,
                 runtime=lambda _definition: runtime,
                 places=Places(lambda: configuration.current().limits.max_processes),
@@ -290,7 +335,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
     configuration = ConfigFile(paths.config)
     configuration.first()
     make_private(paths.socket.parent)
-    raise_descriptor_limit()
+    nofile = raise_descriptor_limit()
     info = DaemonInfo(
         pid=os.getpid(),
         epoch=uuid.uuid4().hex[:12],
@@ -301,7 +346,8 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
         containment=ShimContainment.name,
     )
     faults = faults_from(os.environ)
-    async with open_router(paths, configuration, info, faults) as (router, supervisor, audit):
+    opened = open_router(paths, configuration, info, faults, nofile=nofile)
+    async with opened as (router, supervisor, audit):
         stopping = anyio.Event()
 
         def stop(force: bool) -> None:  # noqa: FBT001 - one of two words on the wire

@@ -8,8 +8,9 @@ from typing import Any, Final
 import click
 
 from acpbridge import __version__
+from acpbridge.cli.output import fail
 from acpbridge.daemon.paths import Paths, find
-from acpbridge.errors import BridgeError
+from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, BridgeError
 
 # Command -> module that holds it under the same name, and the help line of the list.
 COMMANDS: Final = {
@@ -18,6 +19,7 @@ COMMANDS: Final = {
     "sessions": ("acpbridge.cli.quick", "List sessions."),
     "kill": ("acpbridge.cli.quick", "End sessions and their whole process trees."),
     "cancel": ("acpbridge.cli.quick", "Cancel the running turn of a session."),
+    "close": ("acpbridge.cli.quick", "End a session politely."),
     "permissions": ("acpbridge.cli.permissions", "List and answer open questions."),
     "daemon": ("acpbridge.cli.daemon", "Start, stop and look at the daemon."),
     "serve": ("acpbridge.cli.serve", "Serve a Python agent over ACP on stdio."),
@@ -45,7 +47,11 @@ class _Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: acpbridge run 'Say hello'",
+)
 @click.option("--home", metavar="DIR", help="State directory (default: $ACPBRIDGE_HOME, else XDG).")
 @click.version_option(__version__, prog_name="acpbridge")
 @click.pass_context
@@ -54,37 +60,62 @@ def commands(ctx: click.Context, home: str | None) -> None:
     ctx.obj = home
 
 
+def home(ctx: click.Context) -> str | None:
+    """Return what was given as `--home`."""
+    given: str | None = ctx.find_root().obj
+    return given
+
+
 def paths(ctx: click.Context) -> Paths:
     """Return the paths of the state directory that the command line names."""
-    return find(ctx.find_root().obj, os.environ)
-
-
-def fail(error: BridgeError) -> int:
-    """Say an error on stderr, with what to do next, and return its exit status."""
-    click.echo(f"error ({error.code}): {error.message}", err=True)
-    stderr = error.data.get("stderr")
-    if isinstance(stderr, str) and stderr.strip():
-        click.echo("the agent's stderr:", err=True)
-        for line in stderr.strip().splitlines()[-20:]:
-            click.echo(f"  {line}", err=True)
-    if error.hint:
-        click.echo(f"next: {error.hint}", err=True)
-    return error.kind.exit
+    return find(home(ctx), os.environ)
 
 
 def main(args: list[str] | None = None) -> Any:
     """Run the command line and exit."""
+    _open_standard_streams()
     try:
         code = commands.main(args=args, prog_name="acpbridge", standalone_mode=False)
+        sys.stdout.flush()
     except BridgeError as error:
         code = fail(error)
     except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except click.Abort:
-        code = 130
+        code = fail(_of_click(error))
+    except (click.Abort, KeyboardInterrupt):
+        code = EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone: end quietly, and keep Python from flushing at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+        code = EXIT_FAILURE
+        _let_go_of_output()
+    except BaseExceptionGroup as group:
+        if group.split(BrokenPipeError)[1] is not None:
+            raise
+        code = EXIT_FAILURE
+        _let_go_of_output()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _of_click(error: click.ClickException) -> BridgeError:
+    """Return click's own errors as ours: a wrong use of the command line, or a file."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    command = "acpbridge" if ctx is None else ctx.command_path
+    return BridgeError("usage", error.format_message(), hint=f"See: {command} --help")
+
+
+def _open_standard_streams() -> None:
+    """Where one of the three is closed, keep its number from becoming a socket's."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
+def _let_go_of_output() -> None:
+    """The reader of our output has gone: keep Python from flushing into nothing at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, sys.stderr.fileno())

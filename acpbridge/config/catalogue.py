@@ -37,9 +37,10 @@ CLAUDE: Final = AgentFacts(
         "DISABLE_TELEMETRY",
     ),
     secret_names=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-    login_files=(".claude/.credentials.json",),
+    login_files=("$CLAUDE_CONFIG_DIR/.credentials.json", ".claude/.credentials.json"),
     login_hint="Log in: claude-agent-acp --cli auth login --claudeai, or set ANTHROPIC_API_KEY.",
     install_hint="Install it: npm install -g @agentclientprotocol/claude-agent-acp",
+    wrong_commands={"claude": "claude-agent-acp"},
 )
 
 CODEX: Final = AgentFacts(
@@ -54,10 +55,10 @@ CODEX: Final = AgentFacts(
     grace=5.0,
     env_names=("CODEX_HOME", "OPENAI_API_KEY", "CODEX_API_KEY"),
     secret_names=("OPENAI_API_KEY", "CODEX_API_KEY"),
-    login_files=(".codex/auth.json",),
+    login_files=("$CODEX_HOME/auth.json", ".codex/auth.json"),
     login_hint="Log in: codex-acp login, or set OPENAI_API_KEY.",
     install_hint="Install it: npm install -g @agentclientprotocol/codex-acp",
-    wrong_commands={"codex acp": "codex-acp"},
+    wrong_commands={"codex": "codex-acp"},
 )
 
 GEMINI: Final = AgentFacts(
@@ -100,18 +101,51 @@ DEMO: Final = AgentDefinition(
 )
 
 
+# Programs that start another one, which their first plain argument names.
+_LAUNCHERS: Final = frozenset({"npx", "bunx", "node", "env"})
+
+
 def facts_for_command(command: tuple[str, ...]) -> AgentFacts:
     """Return the facts of the entry whose binary or package a command names, else unknown ones."""
-    words = [word.rpartition("/")[2] for word in command[:1]]
-    packages = [_without_version(word) for word in command]
+    program = _program(command)
     for facts in CATALOGUE.values():
-        if any(word in facts.binaries or word in facts.wrong_commands for word in words):
-            return facts
-        if " ".join((*words, *command[1:])) in facts.wrong_commands:
-            return facts
-        if any(package in facts.packages for package in packages):
+        known = (*facts.binaries, *(wrong.partition(" ")[0] for wrong in facts.wrong_commands))
+        if program in known or any(_names_package(word, facts.packages) for word in command):
             return facts
     return AgentFacts()
+
+
+def better_command(command: tuple[str, ...], wrong: Mapping[str, str]) -> str | None:
+    """Return the command that speaks ACP for one that looks right and does not, else None.
+
+    Args:
+        command: as it was started.
+        wrong: first words of commands, each with what to write for them.
+    """
+    words = [_basename(command[0]), *command[1:]] if command else []
+    for count in range(len(words), 0, -1):
+        right = wrong.get(" ".join(words[:count]))
+        if right is not None:
+            return None if set(right.split(" ")) <= set(words) else right
+    return None
+
+
+def _program(command: tuple[str, ...]) -> str:
+    """Return the name of what a command runs, past a launcher, its options and assignments."""
+    first, *rest = command or ("",)
+    if _basename(first) not in _LAUNCHERS:
+        return _basename(first)
+    plain = (word for word in rest if not word.startswith("-") and "=" not in word)
+    return _without_version(_basename(next(plain, "")))
+
+
+def _names_package(word: str, packages: tuple[str, ...]) -> bool:
+    name = _without_version(word.rpartition("=")[2])
+    return name in packages or any(f"/node_modules/{package}/" in word for package in packages)
+
+
+def _basename(word: str) -> str:
+    return word.rpartition("/")[2]
 
 
 def _without_version(word: str) -> str:

@@ -12,12 +12,15 @@ from acpbridge.model.agents import AgentDefinition
 
 MARK: Final = "ACPBRIDGE_MARK"
 HOME: Final = "ACPBRIDGE_HOME"
+OURS: Final = frozenset({MARK, HOME})
 
 _COMMON: Final = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "TMPDIR", "XDG_*"),
     *("LANG", "LC_*", "SSL_CERT_*", "NODE_EXTRA_CA_CERTS"),
-    *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
+
+# In lower case; programs read them in either.
+_PROXIES: Final = frozenset({"http_proxy", "https_proxy", "no_proxy"})
 
 # Names through which code of somebody else's choice runs inside the child.
 _NEVER: Final = re.compile(r"LD_.*|DYLD_.*|NODE_OPTIONS|PYTHON.*|GIT_.*|BASH_ENV|ENV")
@@ -49,14 +52,15 @@ def child_environment(
     out = {
         name: value
         for name, value in caller.items()
-        if _matches(name, wanted) and name not in _NOT_COMMON and not _ENDPOINT.fullmatch(name)
+        if (_matches(name, wanted) or name.lower() in _PROXIES)
+        and name not in _NOT_COMMON
+        and not _ENDPOINT.fullmatch(name)
     }
     out |= facts.env_set
     out |= {name: caller[name] for name in definition.env_pass if name in caller}
-    if definition.auth == "subscription":
-        out = {name: value for name, value in out.items() if name not in facts.secret_names}
     out |= definition.env_set
-    out = {name: value for name, value in out.items() if not forbidden(name)}
+    dropped = facts.secret_names if definition.auth == "subscription" else ()
+    out = {name: v for name, v in out.items() if name not in dropped and not forbidden(name)}
     return out | {HOME: home, MARK: mark}
 
 
@@ -64,7 +68,8 @@ def auth_source(definition: AgentDefinition, env: Mapping[str, str]) -> str:
     """Return where a login comes from, as far as the environment tells: `env:NAME` or `unknown`."""
     if definition.auth == "subscription":
         return "subscription"
-    found = [name for name in definition.facts.secret_names if env.get(name)]
+    given = {**env, **definition.env_set}
+    found = [name for name in definition.facts.secret_names if given.get(name)]
     return f"env:{found[0]}" if found else "unknown"
 
 

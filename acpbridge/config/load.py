@@ -7,31 +7,44 @@ line and key: a rule that is silently ignored is worse than one that is missing.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
 
 from acpbridge.config import catalogue, environment, yamltext
-from acpbridge.config.snapshot import Config, Limits
+from acpbridge.config.snapshot import STRICT, Config, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
 
 Word = Annotated[StrictStr, Field(min_length=1)]
+Kind = Literal["acp", "python"]
+
+# What the library says about them is not for people.
+_PROBLEMS: Final = {
+    "extra_forbidden": "this key is not known; remove it",
+    "model_type": "a mapping belongs here; give keys below it, or remove it",
+    "dict_type": "a mapping belongs here; give names with values",
+    "list_type": "a list belongs here; write it as [a, b] or as lines that begin with -",
+    "string_type": "text belongs here; put it in quotes",
+    "string_too_short": "it must not be empty",
+    "bool_type": "write true or false",
+    "string_pattern_mismatch": "write it as module:name",
+}
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
-    )
+    model_config = STRICT
 
 
 class _Runtime(_Strict):
-    kind: Literal["acp", "python"] = "acp"
+    kind: Kind | None = None
+    type: Kind | None = None  # an older word for it
     command: Annotated[list[Word], Field(min_length=1)] | None = None
     agent: Word | None = None
-    entry: Annotated[StrictStr, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+    entry: Annotated[StrictStr, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$")] | None = (
+        None
+    )
     python: Word | None = None
 
 
@@ -77,20 +90,9 @@ class _Agents(_Strict):
     entries: dict[str, _Agent] | None = None
 
 
-class _Limits(_Strict):
-    max_processes: int = Field(default=8, ge=1)
-    max_children_per_session: int = Field(default=5, ge=1, le=20)
-    max_depth: int = Field(default=3, ge=1, le=5)
-    idle_ttl_seconds: float = Field(default=900, gt=0)
-    start_seconds: float = Field(default=30, gt=0)
-    cold_start_seconds: float = Field(default=180, gt=0)
-    permission_seconds: float = Field(default=300, gt=0)
-    max_message_bytes: int = Field(default=64 * 1024 * 1024, ge=65536)
-
-
 class _File(_Strict):
     agents: _Agents = Field(default_factory=_Agents)
-    limits: _Limits = Field(default_factory=_Limits)
+    limits: Limits = Field(default_factory=Limits)
 
 
 def load(text: str, name: str, home: str) -> Config:
@@ -105,7 +107,6 @@ def load(text: str, name: str, home: str) -> Config:
         BridgeError: `config_error`, with file, line and key.
     """
     source = yamltext.read(text, name)
-    _read_type_as_kind(source)
     try:
         file = _File.model_validate(source.value)
     except ValidationError as error:
@@ -113,74 +114,58 @@ def load(text: str, name: str, home: str) -> Config:
     agents = _agents(source, file.agents, home)
     return Config(
         agents=agents,
-        limits=Limits(**file.limits.model_dump()),
+        limits=file.limits,
         revision=hashlib.sha256(text.encode()).hexdigest()[:12],
         warnings=_warnings(agents),
         path=name,
     )
 
 
-def _read_type_as_kind(source: yamltext.Text) -> None:
-    """`runtime.type` is the older word for `runtime.kind`."""
-    agents = source.value.get("agents") if isinstance(source.value, dict) else None
-    listed = agents.get("list") if isinstance(agents, dict) else None
-    for index, entry in enumerate(listed if isinstance(listed, list) else []):
-        runtime = entry.get("runtime") if isinstance(entry, dict) else None
-        if isinstance(runtime, dict) and "type" in runtime:
-            if "kind" in runtime:
-                path = ("agents", "list", index, "runtime", "type")
-                raise source.error(path, "`type` is another word for `kind`; give one of them.")
-            runtime["kind"] = runtime.pop("type")
-
-
 def _first_problem(source: yamltext.Text, error: ValidationError) -> BridgeError:
     first = error.errors(include_url=False, include_input=False)[0]
     path = tuple(part for part in first["loc"] if part != "[key]")
-    if first["type"] == "extra_forbidden":
-        return source.error(path, "this key is not known.")
-    return source.error(path, f"{first['msg']}.")
+    return source.error(path, _PROBLEMS.get(first["type"], first["msg"]))
 
 
 def _agents(source: yamltext.Text, section: _Agents, home: str) -> dict[AgentId, AgentDefinition]:
     if section.list_ is not None and section.entries is not None:
-        raise source.error(("agents", "entries"), "give agents.list or agents.entries, not both.")
+        raise source.error(("agents", "entries"), "give agents.list or agents.entries, not both")
     rows: list[tuple[yamltext.Path, str | None, _Agent]] = [
         *((("agents", "list", i), a.id, a) for i, a in enumerate(section.list_ or [])),
         *((("agents", "entries", n), n, a) for n, a in (section.entries or {}).items()),
     ]
     out: dict[AgentId, AgentDefinition] = {}
+    written: dict[AgentId, str] = {}
     for path, name, agent in rows:
         if name is None:
-            raise source.error((*path, "id"), "an agent needs an id.")
+            raise source.error((*path, "id"), "an agent needs an id")
+        where = path if section.entries is not None else (*path, "id")
+        if agent.id not in (None, name):
+            raise source.error((*path, "id"), f"the key names this agent {name}; remove the id")
         try:
             key = agent_id(name)
         except BridgeError as error:
-            raise source.error((*path, "id"), error.message) from None
+            raise source.error(where, error.message) from None
         if key in out:
-            raise source.error((*path, "id"), f"the id {key} is given twice.")
-        out[key] = _definition(source, path, key, agent, home)
+            names = f"{written[key]!r} and {name!r}"
+            raise source.error(where, f"{names} are the same id, {key}; rename one of them")
+        out[key], written[key] = _definition(source, path, key, agent, home), name
     return out
 
 
 def _definition(
     source: yamltext.Text, path: yamltext.Path, key: AgentId, agent: _Agent, home: str
 ) -> AgentDefinition:
-    runtime = agent.runtime or _Runtime()
-    base = _base(source, path, key, runtime)
-    for part, names in (("pass", agent.env.pass_), ("set", list(agent.env.set))):
-        for name in filter(environment.forbidden, names):
-            raise source.error((*path, "env", part), f"{name} is never passed to an agent.")
+    base = _base(source, path, key, agent.runtime or _Runtime(), home)
     workspace = _expand(agent.workspace or "", home)
     if workspace and not workspace.startswith("/"):
-        raise source.error((*path, "workspace"), "give an absolute path, or one from ~/.")
+        raise source.error((*path, "workspace"), "give an absolute path, or one from ~/")
+    _check_env(source, path, agent, base)
     return replace(
         base,
         id=key,
         name=agent.name or str(key),
-        description=agent.description,
-        kind=RuntimeKind(runtime.kind),
-        entry=runtime.entry or "",
-        python=_expand(runtime.python or "", home),
+        description=agent.description or base.description,
         workspace=workspace,
         mode=agent.mode,
         allow_bypass=agent.allow_bypass,
@@ -193,36 +178,71 @@ def _definition(
 
 
 def _base(
-    source: yamltext.Text, path: yamltext.Path, key: AgentId, runtime: _Runtime
+    source: yamltext.Text, path: yamltext.Path, key: AgentId, runtime: _Runtime, home: str
 ) -> AgentDefinition:
+    """Return what the runtime says of an agent: a program, or an entry of the catalogue."""
     here = (*path, "runtime")
-    if runtime.kind == "python":
+    if runtime.kind and runtime.type:
+        raise source.error((*here, "type"), "`type` is another word for `kind`; keep one of them")
+    if (runtime.kind or runtime.type) == "python":
         if runtime.entry is None or runtime.command or runtime.agent:
-            raise source.error(here, "a python agent needs `entry: module:name` and no command.")
-        return AgentDefinition(id=key)
+            raise source.error(here, "a python agent needs `entry: module:name` and no command")
+        python = _program(source, (*here, "python"), runtime.python or "", home)
+        return AgentDefinition(key, kind=RuntimeKind.PYTHON, entry=runtime.entry, python=python)
     if runtime.entry or runtime.python:
-        raise source.error(here, "`entry` and `python` belong to kind python.")
+        raise source.error(here, "`entry` and `python` belong to `kind: python`; add that")
     if runtime.command and runtime.agent:
-        raise source.error(here, "give `command` or `agent`, not both.")
+        raise source.error(here, "give `command` or `agent`, not both")
     if runtime.command:
-        command = tuple(runtime.command)
-        return AgentDefinition(id=key, command=command, facts=catalogue.facts_for_command(command))
+        program = _program(source, (*here, "command", 0), runtime.command[0], home)
+        command = (program, *runtime.command[1:])
+        return AgentDefinition(key, command=command, facts=catalogue.facts_for_command(command))
     found = catalogue.entry(runtime.agent or str(key))
     if found is None:
         where = (*here, "agent") if runtime.agent else (*path, "id")
         known = ", ".join(catalogue.CATALOGUE)
-        raise source.error(where, f"not in the catalogue ({known}): give runtime.command.")
+        raise source.error(where, f"not in the catalogue ({known}); give runtime.command")
     return found
+
+
+def _program(source: yamltext.Text, path: yamltext.Path, program: str, home: str) -> str:
+    """Expand a program; one relative to the agent's directory would be the workspace's choice."""
+    expanded = _expand(program, home)
+    if "/" in expanded and not expanded.startswith("/"):
+        raise source.error(path, "give a bare name, an absolute path, or one from ~/")
+    return expanded
+
+
+def _check_env(
+    source: yamltext.Text, path: yamltext.Path, agent: _Agent, base: AgentDefinition
+) -> None:
+    for part, names in (("pass", agent.env.pass_), ("set", list(agent.env.set))):
+        here = (*path, "env", part)
+        for name in names:
+            if not name or "=" in name:
+                raise source.error(here, f"{name!r} cannot name a variable; mend the name")
+            if environment.forbidden(name):
+                raise source.error(here, f"{name} is never passed to an agent; remove it")
+            if name in environment.OURS:
+                raise source.error(here, f"{name} is set by acpbridge; remove it")
+            if agent.auth == "subscription" and name in base.facts.secret_names:
+                problem = f"{name} is dropped by `auth: subscription`; remove one of them"
+                raise source.error(here, problem)
 
 
 def _wire(
     source: yamltext.Text, path: yamltext.Path, index: int, server: _McpServer
 ) -> Mapping[str, Any]:
     here = (*path, "mcpServers", index)
-    if server.type is None and (server.command is None or not server.command.startswith("/")):
-        raise source.error((*here, "command"), "an MCP server needs an absolute command.")
-    if server.type is not None and server.url is None:
-        raise source.error((*here, "url"), f"a server of type {server.type} needs a url.")
+    if server.type is None:
+        if server.url or server.headers:
+            raise source.error(here, "a server with a url needs `type: http` or `type: sse`")
+        if server.command is None or not server.command.startswith("/"):
+            raise source.error((*here, "command"), "a server needs a command, an absolute path")
+    elif server.url is None:
+        raise source.error((*here, "url"), f"a server of type {server.type} needs a url")
+    elif server.command or server.args or server.env:
+        raise source.error(here, f"a server of type {server.type} takes no command, args or env")
     return server.wire()
 
 

@@ -2,14 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import AgentId
 
+# Of every section: a key that is not known is an error, and all keys come in camelCase.
+STRICT: Final = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds, in the units that their names say.
+
+# Beyond a year the arithmetic of dates ends somewhere, and nobody waits so long.
+_Seconds = Annotated[float, Field(strict=True, gt=0, le=365 * 86400, allow_inf_nan=False)]
+_Count = Annotated[int, Field(strict=True, ge=1)]
+
+
+class Limits(BaseModel):
+    """Bounds, in the units that their names say; the section of the file and its defaults.
 
     Attributes:
         max_processes: live agent processes; records count nothing.
@@ -19,17 +30,19 @@ class Limits:
         start_seconds: from process start to the `initialize` answer.
         cold_start_seconds: the same through npx.
         permission_seconds: deadline of a question.
-        max_message_bytes: one JSON-RPC line.
+        max_message_bytes: one JSON-RPC line; never unlimited.
     """
 
-    max_processes: int = 8
-    max_children_per_session: int = 5
-    max_depth: int = 3
-    idle_ttl_seconds: float = 900.0
-    start_seconds: float = 30.0
-    cold_start_seconds: float = 180.0
-    permission_seconds: float = 300.0
-    max_message_bytes: int = 64 * 1024 * 1024
+    model_config = STRICT | ConfigDict(populate_by_name=True)
+
+    max_processes: _Count = 8
+    max_children_per_session: Annotated[_Count, Field(le=20)] = 5
+    max_depth: Annotated[_Count, Field(le=5)] = 3
+    idle_ttl_seconds: _Seconds = 900.0
+    start_seconds: _Seconds = 30.0
+    cold_start_seconds: _Seconds = 180.0
+    permission_seconds: _Seconds = 300.0
+    max_message_bytes: Annotated[int, Field(strict=True, ge=64 * 1024, le=1024**3)] = 64 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)

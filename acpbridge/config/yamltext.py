@@ -1,7 +1,7 @@
 """YAML text to plain data, strictly, remembering on which line every key stands.
 
 Safe types only; a key given twice is an error, also in the two spellings `camelCase` and
-`snake_case`, which both come out as camelCase.
+`snake_case`, which both come out as camelCase. No message repeats a value: it may be a secret.
 """
 
 import re
@@ -10,16 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
+from yaml.reader import ReaderError
 
 from acpbridge.errors import BridgeError
 
 # Real files nest five deep; an alias that holds itself would never end.
 MAX_DEPTH: Final = 32
+# A hundred agents have a few thousand; aliases of aliases make billions out of one screenful.
+MAX_VALUES: Final = 50_000
+# The same, in characters: the parser needs about a second for so much.
+MAX_SIZE: Final = 256 * 1024
 
 Path = tuple[str | int, ...]
 
-# Under these keys the keys are names that people chose, not words of ours.
-FREE_KEYS: Final = frozenset({"set", "entries", "env", "headers"})
+# What the parser quotes after these words comes from the text.
+_NAMED: Final = re.compile(r"(alias|anchor|tag|tag handle) '.*", re.DOTALL)
+
+_PLAIN_TAGS: Final = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +42,11 @@ class Text:
         known = path
         while known and known not in self.lines:
             known = known[:-1]
-        key = ".".join(map(str, path)) or "(top)"
+        key = ".".join(map(str, path)).encode("utf-8", "replace").decode() or "(top)"
         line = self.lines.get(known, 1)
         data = {"file": self.name, "line": line, "key": key}
-        return BridgeError("config_error", f"{self.name}, line {line}: {key}: {problem}", data=data)
+        message = f"{self.name}, line {line}: {key}: {problem.rstrip('.')}."
+        return BridgeError("config_error", message, data=data)
 
 
 def read(text: str, name: str) -> Text:
@@ -51,15 +59,24 @@ def read(text: str, name: str) -> Text:
     Raises:
         BridgeError: `config_error`, with file, line and key.
     """
+    if len(text) > MAX_SIZE:
+        raise Text(name, None).error((), f"longer than {MAX_SIZE} characters; make it shorter")
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = 1 if mark is None else mark.line + 1
-        out = Text(name, None, {(): line})
-        raise out.error((), f"not YAML: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise Text(name, None).error((), f"not YAML: {error}") from None
+        problem = _NAMED.sub(r"\1", error.problem or "it cannot be read")
+        raise Text(name, None, {(): line}).error((), f"not YAML: {problem}") from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        problem = f"a character that cannot be printed, number {error.character}; remove it"
+        raise Text(name, None, {(): line}).error((), problem) from None
+    except (ValueError, OverflowError):
+        # What the library raises as it comes: an escape or a version with too large a number.
+        raise Text(name, None).error((), "not YAML: a number in it is out of range") from None
+    except RecursionError:
+        raise Text(name, None).error((), "nested too deep") from None
     if root is None:
         return Text(name, {})
     reader = _Reader(name)
@@ -69,39 +86,75 @@ def read(text: str, name: str) -> Text:
 class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
+        self._left = MAX_VALUES
+        self._scalars = yaml.SafeLoader("")
         self.lines: dict[Path, int] = {}
 
     def value(self, node: yaml.Node, path: Path) -> Any:
         self.lines.setdefault(path, node.start_mark.line + 1)
-        if len(path) > MAX_DEPTH:
-            raise self._error(path, "nested too deep")
+        self._left -= 1
+        if len(path) > MAX_DEPTH or self._left < 0:
+            raise self._error(path, "nested too deep, or an alias holds itself")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        if node.tag not in _PLAIN_TAGS:
+            raise self._error(path, "tags are not known here; remove it")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+        return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
         try:
-            loader = yaml.SafeLoader("")
-            return loader.construct_object(node)
-        except yaml.YAMLError as error:
-            raise self._error(path, f"not a plain value: {error}") from None
+            value = self._scalars.construct_object(node)
+            if isinstance(value, str):
+                value.encode()
+        except (yaml.YAMLError, ValueError, AttributeError, OverflowError):
+            raise self._error(path, "not a plain value; put it in quotes if it is text") from None
+        if isinstance(value, str) and "\0" in value:
+            raise self._error(path, "no value can hold a NUL character; remove it")
+        return value
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        free = bool(path) and path[-1] in FREE_KEYS
+        written: dict[str, str] = {}
         for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != "tag:yaml.org,2002:str":
-                self.lines.setdefault((*path, "?"), key_node.start_mark.line + 1)
-                raise self._error((*path, "?"), "a key must be a plain word")
-            key = str(key_node.value) if free else _camel(str(key_node.value))
+            word = self._word(key_node, path)
+            key = word if _people_name_these(path) else _camel(word)
             here = (*path, key)
             self.lines[here] = key_node.start_mark.line + 1
             if key in out:
-                raise self._error(here, "this key is given twice")
-            out[key] = self.value(value_node, here)
+                other = f", before as {written[key]}" if written[key] != word else ""
+                raise self._error(here, f"this key is given twice{other}; keep one of them")
+            out[key], written[key] = self.value(value_node, here), word
         return out
+
+    def _word(self, node: yaml.Node, path: Path) -> str:
+        plain = isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str"
+        word = str(node.value) if isinstance(node, yaml.ScalarNode) else "?"
+        if not plain or "\0" in word or not _encodable(word):
+            self.lines[(*path, word)] = node.start_mark.line + 1
+            raise self._error(
+                (*path, word), "a key is a plain word; if it is one, put it in quotes"
+            )
+        return word
 
     def _error(self, path: Path, problem: str) -> BridgeError:
         return Text(self._name, None, self.lines).error(path, problem)
+
+
+def _people_name_these(path: Path) -> bool:
+    """Tell whether the keys of a mapping are names that people chose, not words of ours."""
+    if path[-2:] == ("env", "set") or path == ("agents", "entries"):
+        return True
+    return path[-3:-2] == ("mcpServers",) and path[-1] in {"env", "headers"}
+
+
+def _encodable(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _camel(key: str) -> str:

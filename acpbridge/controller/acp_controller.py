@@ -85,7 +85,11 @@ class AcpRuntimeController:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        return await self._stack.__aexit__(kind, error, trace)
+        try:
+            return await self._stack.__aexit__(kind, error, trace)
+        finally:
+            # Whoever still waits for an answer is told; the watchers are gone by now.
+            self._take_as_dead("its session was left")
 
     # Life.
 
@@ -147,9 +151,13 @@ class AcpRuntimeController:
         with anyio.move_on_after(STATUS_WAIT):
             while not self._exit:
                 self._exit = await self._process.exited()
-        how = self._exit or "it closed its stdout"
-        self._error = self._process.post_mortem("agent_died", f"The agent died: {how}.")
-        self._dead.set()
+        self._take_as_dead("it closed its stdout")
+
+    def _take_as_dead(self, otherwise: str) -> None:
+        if not self._dead.is_set():
+            message = f"The agent died: {self._exit or otherwise}."
+            self._error = self._process.post_mortem("agent_died", message)
+            self._dead.set()
 
     # Sessions.
 

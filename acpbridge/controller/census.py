@@ -23,6 +23,9 @@ _STATES: Final = {
     "X": "dead",
 }
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_LOOKS: Final = 10  # at a line of parents of which one dies during each look
+_NAME_LIMIT: Final = 15  # TASK_COMM_LEN of the kernel, less the NUL
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,56 +70,84 @@ class ProcessInfo:
 
 def look(pid: int, start_ticks: int, role: str) -> ProcessInfo | None:
     """Return one process, None if it is gone or its pid is another's by now."""
-    try:
-        process = psutil.Process(pid)
-        row = kernel.read_process(pid)
-        if row is None or row.start_ticks != start_ticks:
-            return None
-        with process.oneshot():
-            times = process.cpu_times()
-            return ProcessInfo(
-                pid=pid,
-                ppid=row.ppid,
-                start_ticks=row.start_ticks,
-                name=process.name(),
-                state=_STATES.get(row.state, row.state),
-                rss_bytes=process.memory_info().rss,
-                cpu_seconds=times.user + times.system,
-                started_at=_started(row.start_ticks),
-                role=role,
-            )
-    except psutil.Error:
+    row = kernel.read_process(pid)
+    if row is None or row.start_ticks != start_ticks:
         return None
+    return _info(row, role)
 
 
 def tree(shim: tuple[int, int], agent: tuple[int, int]) -> list[ProcessInfo]:
-    """Return a shim and all that lives below it, parents first, zombies included.
+    """Return a shim and all that is below it, parents first, zombies included.
 
     Args:
         shim: pid and start ticks of the shim.
         agent: pid and start ticks of the agent.
     """
-    found = look(*shim, "shim")
-    if found is None:
+    table = kernel.process_table()
+    top = table.get(shim[0])
+    if top is None or top.start_ticks != shim[1]:
         return []
-    rows = kernel.tree_of(shim[0])
-    infos = [
-        look(row.pid, row.start_ticks, "agent" if (row.pid, row.start_ticks) == agent else "child")
-        for row in rows
-    ]
-    return [found, *(info for info in infos if info is not None)]
+    children: dict[int, list[kernel.Process]] = {}
+    for row in table.values():
+        children.setdefault(row.ppid, []).append(row)
+    rows = [top]
+    for row in rows:
+        rows += children.pop(row.pid, [])
+    roles = {shim: "shim", agent: "agent"}
+    return [_info(row, roles.get((row.pid, row.start_ticks), "child")) for row in rows]
+
+
+def _info(row: kernel.Process, role: str) -> ProcessInfo:
+    return ProcessInfo(
+        pid=row.pid,
+        ppid=row.ppid,
+        start_ticks=row.start_ticks,
+        name=_name(row),
+        state=_STATES.get(row.state, row.state),
+        rss_bytes=row.rss_pages * _PAGE,
+        cpu_seconds=row.cpu_ticks / _TICKS,
+        started_at=_started(row.start_ticks),
+        role=role,
+    )
+
+
+def _name(row: kernel.Process) -> str:
+    """Return the program's name; the kernel cuts it to 15 bytes, its command line has it whole."""
+    if len(row.name.encode()) < _NAME_LIMIT:
+        return row.name
+    first = kernel.read_file(f"/proc/{row.pid}/cmdline").partition(b"\0")[0]
+    whole = first.rpartition(b"/")[2].decode("utf-8", "replace")
+    return whole if whole.startswith(row.name) else row.name
 
 
 def ancestors(pid: int) -> list[tuple[int, int]]:
-    """Return pid and start ticks of a process and of everything above it, nearest first."""
-    out: list[tuple[int, int]] = []
-    while pid > 1:
-        row = kernel.read_process(pid)
-        if row is None or (pid, row.start_ticks) in out:
-            break
-        out.append((pid, row.start_ticks))
-        pid = row.ppid
-    return out
+    """Return pid and start ticks of a process and of everything above it, nearest first.
+
+    Empty when the process is gone, or when its line changed at every look.
+    """
+    for _ in range(_LOOKS):
+        out: list[tuple[int, int]] = []
+        above = pid
+        while above > 0 and (row := kernel.read_process(above)) is not None:
+            out.append((above, row.start_ticks))
+            above = row.ppid
+            if above in (known for known, _ in out):
+                break
+        # One that died in between has given its children another parent: look again. Where /proc
+        # hides other users' processes the line ends at the first of them, which is none of ours.
+        if above == 0 or not out or _exists(above):
+            return out
+    return []
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.getsid(pid)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def marker(pid: int, name: str) -> str:

@@ -10,9 +10,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from acpbridge.transport import keeper as kernel
+
+VERSION: Final = 1
+
+# What reading something else raises, whatever it is.
+_NOT_A_JOURNAL: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +71,13 @@ class Journal:
     def write(self, path: Path) -> None:
         """Replace the file; a reader sees the old one or the new one, whole.
 
+        It is not flushed to the disk: after a loss of power it would mean nothing anyway.
+
         Raises:
             OSError: when it cannot be written.
         """
         value = {
-            "version": 1,
+            "version": VERSION,
             "bootId": self.boot_id,
             "uid": self.uid,
             "daemon": self.daemon.to_json(),
@@ -86,14 +95,16 @@ class Journal:
         """Return what the file holds, None if there is none or it cannot be understood."""
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
+            if value["version"] != VERSION:
+                return None
             return cls(
-                boot_id=value["bootId"],
-                uid=value["uid"],
+                boot_id=str(value["bootId"]),
+                uid=int(value["uid"]),
                 daemon=_entry(value["daemon"]),
                 keeper=_entry(value["keeper"]),
                 trees={name: _tree(tree) for name, tree in value["sessions"].items()},
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, *_NOT_A_JOURNAL):
             return None
 
     def of_this_boot(self) -> bool:

@@ -18,6 +18,8 @@ import anyio
 import anyio.to_thread
 import structlog
 
+from acpbridge.config.catalogue import better_command
+from acpbridge.config.environment import MARK
 from acpbridge.controller import census, lifecycle
 from acpbridge.controller.containment import Containment
 from acpbridge.controller.journal import Entry, Journal, Tree
@@ -34,6 +36,13 @@ log = structlog.get_logger(__name__)
 
 # What stands in every error about an agent.
 STDERR_KEPT: Final = 16 * 1024
+
+# Before it so much more is kept, so that a secret which the cut would halve is found. Bytes, more
+# than any token or key block has.
+MARGIN: Final = 8 * 1024
+
+# How a program that does not speak ACP shows it.
+_NOT_ACP: Final = frozenset({"start_failed", "start_timeout"})
 
 # The journal follows the trees at this pace while agents run; a start writes it at once. Seconds.
 CENSUS_PACE: Final = 1.0
@@ -59,6 +68,7 @@ class SupervisedProcess:
         self._redact = redact
         self._stderr: deque[bytes] = deque()
         self._stderr_size = 0
+        self._stderr_cut = False
         self._stderr_done = anyio.Event()
 
     @property
@@ -99,13 +109,16 @@ class SupervisedProcess:
         data: dict[str, object] = {"stderr": self.stderr_tail()}
         if self.child.exit is not None:
             data |= {"exitCode": self.child.exit.code, "signal": self.child.exit.signal}
-        hint = _better_command(self.spec) if code == "start_failed" else None
+        hint = _better_command(self.spec) if code in _NOT_ACP else None
         return BridgeError(code, message, hint=hint, data=data)
 
     def stderr_tail(self) -> str:
         """Return the last of what it wrote on stderr, redacted."""
-        text = b"".join(self._stderr)[-STDERR_KEPT:].decode("utf-8", "replace")
-        return self._redact(text)
+        text = self._redact(b"".join(self._stderr).decode("utf-8", "replace"))
+        if self._stderr_cut:
+            # Half a secret is not recognised: what stands where the cut was is not shown.
+            text = text[MARGIN:]
+        return text.encode("utf-8", "replace")[-STDERR_KEPT:].decode("utf-8", "ignore")
 
     async def drain_stderr(self) -> None:
         """Read stderr to its end, for a full pipe would block the agent; keep the last of it."""
@@ -114,25 +127,25 @@ class SupervisedProcess:
                 chunk = await self.child.stderr.receive()
                 self._stderr.append(chunk)
                 self._stderr_size += len(chunk)
-                while self._stderr_size - len(self._stderr[0]) >= STDERR_KEPT:
+                while self._stderr_size - len(self._stderr[0]) >= STDERR_KEPT + MARGIN:
                     self._stderr_size -= len(self._stderr.popleft())
+                    self._stderr_cut = True
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             self._stderr_done.set()
 
     async def stop(self, grace: float | None = None) -> tuple[int, ...]:
         """End the whole tree; return the pids that are left."""
-        if self.happened(Input.STOP) is Action.END_TREE:
-            wanted = self.spec.grace if grace is None else grace
-            receipt = await self._containment.end(self.child, wanted)
+        if self.happened(Input.STOP) is not Action.END_TREE:
+            return ()  # proven gone
+        wanted = self.spec.grace if grace is None else grace
+        receipt = await self._containment.end(self.child, wanted)
+        if not receipt.survivors:
             self.happened(Input.TREE_GONE)
-            return receipt.survivors
-        receipt = await self.child.wait_gone()
         return receipt.survivors
 
 
 def _better_command(spec: LaunchSpec) -> str | None:
-    program = Path(spec.argv[0]).name if spec.argv else ""
-    right = spec.better.get(" ".join((program, *spec.argv[1:])))
+    right = better_command(spec.argv, spec.better)
     return None if right is None else f"The command that speaks ACP is: {right}"
 
 
@@ -144,6 +157,7 @@ class Supervisor:
         containment: how trees are held.
         redact: for what agents say on stderr.
         faults: named points for tests.
+        nofile: the agents' soft limit of open files, where the daemon raised its own.
     """
 
     def __init__(
@@ -152,6 +166,8 @@ class Supervisor:
         containment: Containment,
         redact: Callable[[str], str],
         faults: Faults = no_faults,
+        *,
+        nofile: int | None = None,
     ) -> None:
         self._path = journal
         self._containment = containment
@@ -160,10 +176,15 @@ class Supervisor:
         self._running: dict[str, SupervisedProcess] = {}
         self._changed = anyio.Event()
         self._written: Journal | None = None
+        self._nofile = nofile
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            self._keeper = await stack.enter_async_context(Keeper())
+            self._keeper = await stack.enter_async_context(
+                Keeper(on_lost=self._look_again, nofile=self._nofile)
+            )
+            # From the first moment the journal says since when this daemon runs.
+            self._look_again()
             await stack.enter_async_context(background(self._keep_journal))
             self._stack = stack.pop_all()
         return self
@@ -196,9 +217,9 @@ class Supervisor:
         child = await self._keeper.spawn(ChildSpec(spec.argv, spec.env, spec.cwd))
         process = SupervisedProcess(spec, child, self._containment, self._redact)
         self._running[spec.name] = process
-        self._changed.set()
-        self._faults("supervisor.spawned")
+        self._look_again()
         try:
+            self._faults("supervisor.spawned")
             async with background(process.drain_stderr):
                 try:
                     yield process
@@ -209,7 +230,7 @@ class Supervisor:
         finally:
             if self._running.get(spec.name) is process:
                 del self._running[spec.name]
-            self._changed.set()
+            self._look_again()
             with anyio.CancelScope(shield=True):
                 await child.aclose()
 
@@ -219,21 +240,22 @@ class Supervisor:
         """Return how many agents run."""
         return len(self._running)
 
-    def owner_of(self, pid: int, mark: str = "ACPBRIDGE_MARK") -> str | None:
+    def owner_of(self, pid: int) -> str | None:
         """Return whose tree a process is in, by its ancestors or its marker; None for nobody's.
 
-        Blocks for a few reads of /proc.
+        Of a process that is gone, or that the kernel hides, nobody can say that it is a stranger:
+        it is somebody's, whose name is "". Blocks for a few reads of /proc.
         """
-        shims = {p.child.shim: name for name, p in self._running.items()}
+        shims = {_pair(p.child.shim): name for name, p in list(self._running.items())}
         line = census.ancestors(pid)
         for entry in line:
-            if ProcessId(*entry) in shims:
-                return shims[ProcessId(*entry)]
+            if entry in shims:
+                return shims[entry]
         for above, _ in line:
-            value = census.marker(above, mark)
+            value = census.marker(above, MARK)
             if value:
                 return value.rpartition(".")[0]
-        return None
+        return None if line and line == census.ancestors(pid) else ""
 
     async def processes(self, name: str) -> list[census.ProcessInfo]:
         """Return the whole tree of one owner, from the kernel, now."""
@@ -264,18 +286,28 @@ class Supervisor:
 
     # The journal.
 
+    def _look_again(self) -> None:
+        self._changed.set()
+
     async def _keep_journal(self) -> None:
+        trouble = ""
         while True:
             with anyio.move_on_after(CENSUS_PACE if self._running else None):
                 await self._changed.wait()
             self._changed = anyio.Event()
             try:
                 await anyio.to_thread.run_sync(self._write_journal)
+                trouble = ""
             except OSError as error:
-                log.warning("the process journal cannot be written", error=str(error))
+                if str(error) != trouble:
+                    log.warning("the process journal cannot be written", error=str(error))
+                trouble = str(error)
 
     def _write_journal(self) -> None:
-        trees = {name: _tree(process) for name, process in list(self._running.items())}
+        before = self._written.trees if self._written is not None else {}
+        trees = {
+            name: _tree(process, before.get(name)) for name, process in list(self._running.items())
+        }
         me = kernel.read_process(os.getpid())
         assert me is not None
         now = Journal(
@@ -298,8 +330,14 @@ def _pair(identity: ProcessId) -> tuple[int, int]:
     return identity.pid, identity.start_ticks
 
 
-def _tree(process: SupervisedProcess) -> Tree:
+def _tree(process: SupervisedProcess, before: Tree | None) -> Tree:
+    """Return what lives of a tree; who was seen in it stays, though its shim be gone by now."""
     child = process.child
+    shim, agent = Entry(*_pair(child.shim)), Entry(*_pair(child.agent))
     argv = hashlib.sha256("\0".join(process.spec.argv).encode("utf-8", "surrogateescape"))
-    members = tuple(Entry(row.pid, row.start_ticks) for row in kernel.tree_of(child.shim.pid))
-    return Tree(Entry(*_pair(child.shim)), Entry(*_pair(child.agent)), members, argv.hexdigest())
+    known = before.members if before is not None and before.shim == shim else ()
+    members = {member: None for member in known if member.alive()}
+    rows = kernel.tree_of(shim.pid)
+    if shim.alive():  # asked after the look: until then nobody else had its number
+        members |= {Entry(row.pid, row.start_ticks): None for row in rows}
+    return Tree(shim, agent, tuple(members), argv.hexdigest())

@@ -2,12 +2,12 @@
 
 import fcntl
 import os
+import stat
 import time
 from pathlib import Path
 from typing import Final
 
 from acpbridge.errors import BridgeError
-
 
 # Whoever asks whether it is held holds it for a moment: tries, and seconds between them.
 TRIES: Final = 5
@@ -25,17 +25,47 @@ class DaemonLock:
         """Take the lock; the file itself is never removed.
 
         Raises:
-            BridgeError: `daemon_running`, naming the pid that holds it.
+            BridgeError: `daemon_running`, naming the pid that holds it; `not_our_socket`, when its
+                file cannot be used.
         """
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not _lock(fd):
+        fd = self._open()
+        try:
+            self._lock(fd)
+            # The new pid before the cut: whoever reads in between finds at least a number.
+            text = f"{os.getpid()}\n".encode()
+            os.pwrite(fd, text, 0)
+            os.ftruncate(fd, len(text))
+            os.fchmod(fd, 0o600)
+        except BaseException:
             os.close(fd)
-            pid = holder(self._path)
-            message = f"A daemon runs already (pid {pid or 'unknown'}) in {self._path.parent}."
-            raise BridgeError("daemon_running", message, data={"pid": pid})
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+            raise
         self._fd = fd
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            fd = os.open(self._path, flags, 0o600)
+        except OSError as error:
+            raise _unusable(self._path, error.strerror) from None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise _unusable(self._path, "it is not a regular file")
+        return fd
+
+    def _lock(self, fd: int) -> None:
+        for attempt in range(TRIES):
+            if attempt:
+                time.sleep(TRY_PAUSE)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise _unusable(self._path, error.strerror) from None
+            return
+        pid = holder(self._path)
+        message = f"A daemon runs already (pid {pid or 'unknown'}) in {self._path.parent}."
+        raise BridgeError("daemon_running", message, data={"pid": pid})
 
     def release(self) -> None:
         """Give the lock back."""
@@ -44,23 +74,11 @@ class DaemonLock:
             self._fd = -1
 
 
-def _lock(fd: int) -> bool:
-    for attempt in range(TRIES):
-        if attempt:
-            time.sleep(TRY_PAUSE)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue
-        return True
-    return False
-
-
 def holder(path: Path) -> int:
     """Return the pid that the lock's file names, 0 if none; only a held lock makes it true."""
     try:
-        return int(path.read_text(encoding="ascii").strip() or 0)
-    except (OSError, ValueError):
+        return max(0, int(path.read_text(encoding="ascii").splitlines()[0]))
+    except (OSError, ValueError, IndexError):
         return 0
 
 
@@ -72,8 +90,15 @@ def held(path: Path) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError:
+        return False
     finally:
         os.close(fd)
     return False
+
+
+def _unusable(path: Path, reason: str | None) -> BridgeError:
+    message = f"The lock {path} cannot be used: {reason}."
+    return BridgeError("not_our_socket", message, hint=f"Remove it, then run again: {path}")

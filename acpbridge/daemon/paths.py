@@ -64,14 +64,34 @@ def find(home: str | None, environ: Mapping[str, str]) -> Paths:
     """
     chosen = home or environ.get("ACPBRIDGE_HOME")
     if chosen:
-        base = Path(chosen).expanduser().absolute()
+        base = _absolute(chosen)
         return Paths(base, base / "config.yaml")
     user = environ.get("HOME")
     if not user:
         raise BridgeError("usage", "HOME is not set.", hint="Give a state directory with --home.")
-    state = Path(environ.get("XDG_STATE_HOME") or Path(user, ".local", "state"))
-    config = Path(environ.get("XDG_CONFIG_HOME") or Path(user, ".config"))
-    return Paths(state / "acpbridge", config / "acpbridge" / "config.yaml")
+    state = _xdg(environ, "XDG_STATE_HOME", Path(user, ".local", "state"))
+    config = _xdg(environ, "XDG_CONFIG_HOME", Path(user, ".config"))
+    return Paths(_absolute(str(state / "acpbridge")), config / "acpbridge" / "config.yaml")
+
+
+def _absolute(chosen: str) -> Path:
+    """Return one spelling for one directory: agents' environments and the socket's name hold it.
+
+    The directory itself may not be a link, what is above it may.
+    """
+    if "\0" in chosen:
+        raise BridgeError("usage", f"{chosen!r} cannot be a state directory: it holds a NUL.")
+    try:
+        path = Path(os.path.normpath(Path(chosen).expanduser().absolute()))
+        return path.parent.resolve() / path.name
+    except (RuntimeError, OSError) as error:
+        raise BridgeError("usage", f"{chosen!r} cannot be a state directory: {error}.") from None
+
+
+def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
+    """Return a directory of the XDG specification, which says to ignore a relative one."""
+    path = Path(environ.get(name) or default)
+    return path if path.is_absolute() else default
 
 
 def make_private(directory: Path) -> None:
@@ -80,7 +100,13 @@ def make_private(directory: Path) -> None:
     Raises:
         BridgeError: `not_our_socket`, when it is a link, another user's, or open to others.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        pass  # it is no directory, which the check says better
+    except OSError as error:
+        message = f"The directory {directory} cannot be made: {error.strerror}."
+        raise BridgeError("not_our_socket", message) from None
     check_private(directory)
 
 

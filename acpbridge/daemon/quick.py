@@ -106,7 +106,8 @@ def connect(paths: Paths) -> Quick | None:
         if time.monotonic() >= deadline:
             pid = lock.holder(paths.lock)
             message = f"The daemon (pid {pid or 'unknown'}) cannot be reached on {paths.socket}."
-            raise BridgeError("daemon_unreachable", message)
+            hint = "End it: acpbridge daemon stop --force."
+            raise BridgeError("daemon_unreachable", message, hint=hint)
         time.sleep(LOOK_PAUSE)
     client = Quick(sock)
     try:
@@ -135,11 +136,7 @@ def _try(paths: Paths, deadline: float) -> socket.socket | None:
     try:
         check_private(paths.socket.parent)
         _connect(sock, paths, deadline)
-        _, uid, _ = _UCRED.unpack(
-            sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-        )
-        if uid != os.getuid():
-            raise BridgeError("not_our_socket", f"{paths.socket} is served by another user.")
+        _check_peer(sock, paths)
     except (FileNotFoundError, ConnectionRefusedError):
         sock.close()
         return None
@@ -150,6 +147,13 @@ def _try(paths: Paths, deadline: float) -> socket.socket | None:
         sock.close()
         raise
     return sock
+
+
+def _check_peer(sock: socket.socket, paths: Paths) -> None:
+    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    _, uid, _ = _UCRED.unpack(data)
+    if uid != os.getuid():
+        raise BridgeError("not_our_socket", f"{paths.socket} is served by another user.")
 
 
 def _connect(sock: socket.socket, paths: Paths, deadline: float) -> None:

@@ -67,7 +67,7 @@ async def serve_streams(
         face.connection = connection
         async with connection:
             await connection.closed.wait()
-            tasks.cancel_scope.cancel()
+            face.end()
             with anyio.move_on_after(LAST_WORDS, shield=True):
                 await connection.flushed()
 
@@ -91,6 +91,11 @@ class _Face:
             "session/set_mode": self._set_mode,
             "session/close": self._close,
         }
+
+    def end(self) -> None:
+        """End every session at once."""
+        for session in self._sessions.values():
+            session.end()
 
     async def room(self) -> None:
         """Read on at once: a cancel must come through even where the client is slow to read."""

@@ -154,20 +154,26 @@ class ServedSession:
         self._running: Job | None = None
         self._more = anyio.Event()
         self._closing = False
+        self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
         self._session: RuntimeSession | None = None
 
     async def run(self, *, task_status: TaskStatus[Mapping[str, Any]]) -> None:
         """Open the session, tell the answer, and run prompts until it is closed."""
         try:
-            async with self._runtime.connect(self._spec, self._host) as session:
-                result = await session.open(New())
-                self._session = session
-                self._host.opened(result["sessionId"])
-                task_status.started(result)
-                await self._work(session)
+            with self._scope:
+                async with self._runtime.connect(self._spec, self._host) as session:
+                    result = await session.open(New())
+                    self._session = session
+                    self._host.opened(result["sessionId"])
+                    task_status.started(result)
+                    await self._work(session)
         finally:
             self._ended.set()
+
+    def end(self) -> None:
+        """End it at once, whatever it does; there is nobody left to tell."""
+        self._scope.cancel()
 
     async def _work(self, session: RuntimeSession) -> None:
         while True:

@@ -32,10 +32,11 @@ class AgentFacts:
         env_names: environment variables that belong to it (a trailing `*` matches a prefix).
         env_set: variables it must run with.
         secret_names: those of `env_names` that hold API keys, dropped by `auth: subscription`.
-        login_files: files below the user's home whose presence tells of a login.
+        login_files: files below the user's home, or below `$NAME/` of the environment, whose
+            presence tells of a login.
         login_hint: how a person logs in.
         install_hint: how a person installs it.
-        wrong_commands: words after the binary that look right and are not, with what to write.
+        wrong_commands: first words of commands that look right and are not, with what to write.
     """
 
     binaries: tuple[str, ...] = ()

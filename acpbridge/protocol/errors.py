@@ -37,6 +37,8 @@ def read_error(error: Mapping[str, Any], *, ours: bool = True) -> BridgeError:
 def _meaning(message: str, data: Any) -> str:
     """Return the message with the reason that agents hide in `data`, in whatever shape."""
     reason = data
+    if isinstance(data, dict) and data.get("source") == "acpbridge":
+        return message  # it says all that a person needs
     if isinstance(data, dict):
         words = (data.get(key) for key in ("details", "error", "message", "reason"))
         reason = next((word for word in words if isinstance(word, str)), data or None)

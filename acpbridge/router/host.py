@@ -4,9 +4,11 @@ It is the `SessionHost` that a runtime sees. Every event goes through here into 
 outcome is on record before anybody is told that the turn is over.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import anyio
+import structlog
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Event, Fact, Update
@@ -24,18 +26,42 @@ from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import TurnResult
 
+log = structlog.get_logger(__name__)
+
+# A turn's end waits so long for its questions to be settled, and for its events to be on disk:
+# neither a slow audit nor a full disk keeps anybody from hearing of it for ever. Seconds.
+ANSWERS_WAIT: Final = 2.0
+COMMIT_WAIT: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a turn ends: for the record, and as the event that tells of it."""
+
+    outcome: Outcome
+    event: Fact
+    stop_reason: str | None = None
+    error: BridgeError | None = None
+
 
 class Host:
     """The host of one session's runtime.
 
+    Args:
+        key: its address.
+        services: what it works with.
+        allow_bypass: whether a person may let the agent enter a mode in which nobody is asked.
+
     Attributes:
+        key: of the session.
         turn: the turn under way; None between two.
         closing: whether the session is being ended, so that nothing is allowed any more.
     """
 
-    def __init__(self, key: SessionKey, services: Services) -> None:
-        self._key = key
+    def __init__(self, key: SessionKey, services: Services, *, allow_bypass: bool = False) -> None:
+        self.key = key
         self._services = services
+        self._allow_bypass = allow_bypass
         self.turn: Turn | None = None
         self.closing = False
 
@@ -59,22 +85,20 @@ class Host:
             return Decision(Effect.CANCEL, None, Reason.CANCELLED)
         request = PermissionRequest(
             id=str(self._services.ids.uuid4())[:8],
-            session=self._key,
+            session=self.key,
             turn=None if turn is None else turn.run_id,
             # Outside a turn no rule applies (row 14).
             run_rule=OnPermission.ASK if turn is None else turn.request.on_permission,
             ask=ask,
+            allow_bypass=self._allow_bypass,
         )
         if turn is None:
             return await self._services.broker.ask(request)
-        turn.open_questions += 1
-        turn.state = TurnState.WAITING
+        turn.asked()
         try:
             return await self._services.broker.ask(request)
         finally:
-            turn.open_questions -= 1
-            if not turn.open_questions and turn.state is TurnState.WAITING:
-                turn.state = TurnState.RUNNING
+            turn.answered()
             self._touch(turn)
 
     async def call(self, method: str, params: Any) -> Any:
@@ -92,9 +116,12 @@ class Host:
         """Record that a turn was accepted."""
         self._append(turn, Fact("turn_queued", {"position": position}))
 
-    def begin(self, turn: Turn) -> None:
-        """Make this the turn under way."""
+    def take(self, turn: Turn) -> None:
+        """Make this the turn under way; it may still have to wait for a place."""
         self.turn = turn
+
+    def begin(self, turn: Turn) -> None:
+        """Record that the turn under way is really worked on."""
         if turn.state is not TurnState.QUEUED:
             return
         turn.state = TurnState.RUNNING
@@ -112,18 +139,22 @@ class Host:
 
     async def complete(self, turn: Turn, result: TurnResult) -> None:
         """End a turn that the agent answered. Only `end_turn` counts as completed."""
+        reason = result.stop_reason
         if turn.timed_out:
             await self.fail(turn, None)
             return
-        turn.stop_reason = result.stop_reason
-        outcome = Outcome.COMPLETED if result.stop_reason == "end_turn" else Outcome.FAILED
-        if turn.cancelling or result.stop_reason == "cancelled":
-            # A turn that we cancelled is cancelled, whatever the agent answers.
-            turn.stop_reason, outcome = "cancelled", Outcome.CANCELLED
-        fields: dict[str, Any] = {"stopReason": turn.stop_reason, "result": dict(result.raw)}
+        if not reason and not turn.cancelling:
+            message = "The agent ended the turn without a stop reason."
+            await self.fail(turn, BridgeError("turn_failed", message))
+            return
+        outcome = Outcome.COMPLETED if reason == "end_turn" else Outcome.FAILED
+        if turn.cancelling or reason == "cancelled":
+            # A turn that we cancelled is cancelled, whatever the agent answers (case 30).
+            reason, outcome = "cancelled", Outcome.CANCELLED
+        fields: dict[str, Any] = {"stopReason": reason, "result": dict(result.raw)}
         if "usage" in result.raw:
             fields["usage"] = result.raw["usage"]
-        await self._finish(turn, outcome, Fact("turn_ended", fields))
+        await self._finish(turn, _Ending(outcome, Fact("turn_ended", fields), reason))
 
     async def fail(self, turn: Turn, error: BridgeError | None) -> None:
         """End a turn with an error, or as cancelled or timed out if that is why it has none."""
@@ -137,36 +168,66 @@ class Host:
         else:
             outcome = Outcome.FAILED
             error = error or BridgeError("agent_died", "The agent is gone.")
-        turn.error = error
-        await self._finish(turn, outcome, Fact("turn_failed", {"error": error.to_json()}))
+        event = Fact("turn_failed", {"error": error.to_json()})
+        await self._finish(turn, _Ending(outcome, event, error=error))
 
     async def cancelled(self, turn: Turn) -> None:
         """End a turn as cancelled, whether it ever ran or not."""
         turn.cancelling = True
-        turn.stop_reason = "cancelled"
         event = Fact("turn_ended", {"stopReason": "cancelled", "result": {}})
-        await self._finish(turn, Outcome.CANCELLED, event)
+        await self._finish(turn, _Ending(Outcome.CANCELLED, event, "cancelled"))
 
-    async def _finish(self, turn: Turn, outcome: Outcome, event: Fact) -> None:
+    def mark_cancelling(self, turn: Turn) -> None:
+        """From now on the turn's outcome is `cancelled`, and so is all that it asks (row 15)."""
+        turn.cancelling = True
+        turn.state = TurnState.CANCELLING
+        self._services.broker.withdraw(self.key, Reason.CANCELLED, turn.run_id)
+
+    async def _finish(self, turn: Turn, ending: "_Ending") -> None:
         """Give a turn its one outcome: on record first, then in the log, then told."""
         if turn.outcome is not None:
+            with anyio.CancelScope(shield=True):
+                await turn.done.wait()
             return
-        turn.outcome = outcome
-        error = turn.error.to_json() if turn.error else None
-        services = self._services
-        with anyio.CancelScope(shield=True):
-            services.broker.withdraw(self._key, Reason.CANCELLED, turn.run_id)
-            await services.ledger.finish_run(
-                turn.run_id, outcome, turn.stop_reason, error, services.now()
+        turn.outcome, turn.stop_reason = ending.outcome, ending.stop_reason
+        turn.error = error = ending.error
+        died = error is not None and error.code == "agent_died"
+        reason = Reason.AGENT_DIED if died else Reason.CANCELLED
+        try:
+            with anyio.CancelScope(shield=True):
+                self._services.broker.withdraw(self.key, reason, turn.run_id)
+                await self._store(turn, ending)
+                with anyio.move_on_after(ANSWERS_WAIT):
+                    await turn.all_answered()
+                if self.turn is turn:
+                    self.turn = None  # what the agent says from here on is nobody's (case 31)
+                self._append(turn, ending.event)
+                with anyio.move_on_after(COMMIT_WAIT):
+                    await self._services.log.committed(self.key)
+        finally:
+            if self.turn is turn:
+                self.turn = None
+            turn.done.set()
+
+    async def _store(self, turn: Turn, ending: "_Ending") -> None:
+        """Put the outcome into the ledger: now, or once the ledger can be written again."""
+        error = None if ending.error is None else ending.error.to_json()
+        ended_at = self._services.now()
+
+        async def store() -> None:
+            await self._services.ledger.finish_run(
+                turn.run_id, ending.outcome, ending.stop_reason, error, ended_at
             )
-            self._append(turn, event)
-            await services.log.committed(self._key)
-        if self.turn is turn:
-            self.turn = None
-        turn.done.set()
+            turn.stored = True
+
+        try:
+            await store()
+        except BridgeError as failure:
+            log.warning("an outcome is not stored yet", run=turn.run_id, code=failure.code)
+            self._services.scribe.put(store)
 
     def _append(self, turn: Turn | None, event: Event) -> None:
-        self._services.log.append(self._key, None if turn is None else turn.run_id, event)
+        self._services.log.append(self.key, None if turn is None else turn.run_id, event)
 
     def _touch(self, turn: Turn) -> None:
         turn.last_update = self._services.clock.monotonic()

@@ -1,5 +1,8 @@
 """The ladder down which a turn is cancelled: ask, close, kill; each if the last was not enough."""
 
+from collections.abc import Callable
+from typing import Final
+
 import anyio
 import structlog
 
@@ -7,8 +10,12 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.sessions import CancelRung
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import RuntimeSession
+from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
+
+# After the kill only the record of the turn's end has to be written. Seconds.
+RECORD_WAIT: Final = 5.0
 
 
 async def ended_within(turn: Turn, seconds: float) -> bool:
@@ -18,24 +25,34 @@ async def ended_within(turn: Turn, seconds: float) -> bool:
     return turn.done.is_set()
 
 
-async def descend(turn: Turn, agent: RuntimeSession, grace: float) -> CancelRung:
+async def descend(
+    turn: Turn, agent: RuntimeSession, grace: float, leave: Callable[[], None]
+) -> CancelRung:
     """End a turn, and return the rung on which it ended, or the last one.
 
     Args:
         turn: already marked as cancelling, its questions withdrawn.
         agent: that runs it.
         grace: seconds between two rungs.
+        leave: called before the second rung: what follows ends the agent's session and process.
     """
     agent.cancel()
     if await ended_within(turn, grace):
         return CancelRung.CANCEL
+    leave()
     with anyio.move_on_after(grace):
         try:
             await agent.close()
         except BridgeError as error:
             log.info("the agent refused to close its session", code=error.code)
-    if await ended_within(turn, grace):
-        return CancelRung.CLOSE
+    # Its input is closed, and it has the grace to end by itself.
+    async with background(lambda: _stop(agent, grace)):
+        if await ended_within(turn, grace):
+            return CancelRung.CLOSE
     await agent.stop(0)
-    await ended_within(turn, grace)
+    await ended_within(turn, RECORD_WAIT)
     return CancelRung.KILL
+
+
+async def _stop(agent: RuntimeSession, grace: float) -> None:
+    await agent.stop(grace)

@@ -1,10 +1,13 @@
 """How many agent processes may live at once, and whose turn it is to wait. No I/O.
 
-A place is held from before the start to after the end of a process. When none is free, the process
+A place is held from before the start to after the end of a process. Those who wait get one in the
+order in which they came. While there are more of them than processes on their way out, the process
 that has been ready for the longest, and whose agent can take up its session again, gives way.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
@@ -18,8 +21,16 @@ class Holder(Protocol):
         ...
 
     def give_way(self) -> None:
-        """Begin to end the process; its place is released when it is gone."""
+        """Begin to end the process, for good; its place is released when it is gone."""
         ...
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """One who has no place yet."""
+
+    holder: Holder
+    granted: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Places:
@@ -32,7 +43,8 @@ class Places:
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
         self._holders: set[Holder] = set()
-        self._freed = anyio.Event()
+        self._leaving: set[Holder] = set()
+        self._waiting: deque[_Waiter] = deque()
 
     @property
     def taken(self) -> int:
@@ -40,24 +52,36 @@ class Places:
         return len(self._holders)
 
     async def acquire(self, holder: Holder) -> None:
-        """Wait for a place; the caller must release it."""
-        while len(self._holders) >= self._limit():
-            longest = _longest_idle(self._holders)
-            if longest is not None:
-                longest.give_way()
-            await self._freed.wait()
-        self._holders.add(holder)
+        """Wait for a place; the caller must release it. Cancelled, it holds none."""
+        waiter = _Waiter(holder)
+        self._waiting.append(waiter)
+        self.check()
+        try:
+            await waiter.granted.wait()
+        except BaseException:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            self.release(holder)
+            raise
 
     def release(self, holder: Holder) -> None:
         """Give a place back."""
         self._holders.discard(holder)
-        self._freed.set()
-        self._freed = anyio.Event()
+        self._leaving.discard(holder)
+        self.check()
 
     def check(self) -> None:
-        """Look again: somebody who waits may have found one who gives way."""
-        self._freed.set()
-        self._freed = anyio.Event()
+        """Look again: a place may be free by now, or somebody idle who can give way."""
+        while self._waiting and len(self._holders) < self._limit():
+            waiter = self._waiting.popleft()
+            self._holders.add(waiter.holder)
+            waiter.granted.set()
+        while len(self._waiting) > len(self._leaving):
+            longest = _longest_idle(self._holders - self._leaving)
+            if longest is None:
+                return
+            self._leaving.add(longest)
+            longest.give_way()
 
 
 def _longest_idle(holders: Iterable[Holder]) -> Holder | None:

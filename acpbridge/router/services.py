@@ -7,6 +7,7 @@ from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.ports import Clock, Faults, Ids
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.router.places import Places
+from acpbridge.router.scribe import Scribe
 from acpbridge.runtimes.base import Runtime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
@@ -19,6 +20,7 @@ class Services:
     Attributes:
         ledger: records of sessions and runs.
         log: their events.
+        scribe: writes to the ledger what nobody waits for.
         broker: decides permissions.
         runtime: how an agent of a definition is run.
         places: how many processes may live.
@@ -30,6 +32,7 @@ class Services:
 
     ledger: Ledger
     log: SessionLog
+    scribe: Scribe
     broker: PermissionBroker
     runtime: Callable[[AgentDefinition], Runtime]
     places: Places

@@ -1,14 +1,11 @@
 """One session: one task, one bounded inbox, one turn at a time.
 
-The task enters the runtime when there is a turn to run, opens the agent's session, serves turns,
-and leaves it again; a prompt is never sent twice. Everything else (`submit`, `cancel`, `end`)
-changes values and wakes the task, or waits for it. Above is the router; below are the runtimes.
+The task lives one process after the other, each started when there is a turn to run; a prompt is
+never sent twice. Everything else (`submit`, `cancel`, `end`) changes values and wakes the task, or
+waits for it. Above is the router; below are the life of a process and the host of its turns.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Final
 
 import anyio
 import structlog
@@ -24,27 +21,17 @@ from acpbridge.model.sessions import (
     CloseReason,
     SessionRecord,
     SessionState,
-    TurnState,
 )
-from acpbridge.protocol import acp
+from acpbridge.router.book import Book
 from acpbridge.router.host import Host
-from acpbridge.router.ladder import descend, ended_within
+from acpbridge.router.ladder import descend
+from acpbridge.router.life import Life
+from acpbridge.router.opening import Failures
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Inbox, Turn
-from acpbridge.runtimes.base import Load, New, Opening, Resume, RuntimeSession, SessionSpec
-from acpbridge.transport.tasks import background
+from acpbridge.runtimes.base import RuntimeSession, SessionSpec
 
 log = structlog.get_logger(__name__)
-
-# A session that failed to open this often within so many seconds is left alone until `restart`.
-OPENS_FAILED: Final = 3
-OPENS_WINDOW: Final = 60.0
-
-# A killed turn may still answer within this, so that its end is the agent's own. Seconds.
-ANSWER_WAIT: Final = 1.0
-
-# Between two rungs of the ladder for a turn that ran into its own limit. Seconds.
-TIMEOUT_GRACE: Final = 2.0
 
 
 class Session:
@@ -58,7 +45,6 @@ class Session:
 
     Attributes:
         env: environment of the last caller; in memory only.
-        agent: what runs it, while it runs.
     """
 
     def __init__(
@@ -68,25 +54,28 @@ class Session:
         build_spec: Callable[["Session"], SessionSpec],
         services: Services,
     ) -> None:
-        self.record = record
         self.definition = definition
         self.env: Mapping[str, str] = {}
         self.inbox = Inbox()
-        self.agent: RuntimeSession | None = None
-        self._host = Host(record.key, services)
+        self._book = Book(record, services.ledger)
+        self._host = Host(record.key, services, allow_bypass=definition.allow_bypass)
         self._build_spec = build_spec
         self._services = services
-        self._failures: deque[float] = deque(maxlen=OPENS_FAILED)
-        self._idle_since: float | None = None
-        self._life = anyio.CancelScope()
-        self._waiting = anyio.CancelScope()
-        self._ending = False
-        self._died = False
+        self._failures = Failures(services.clock)
+        self._life: Life | None = None
+        self._close_reason: CloseReason | None = None
         self._gone = anyio.Event()
         self._gone.set()
 
     def __repr__(self) -> str:
         return f"Session({self.key}, {self.record.state}, {len(self.inbox)} waiting)"
+
+    # ---- What is shown ----
+
+    @property
+    def record(self) -> SessionRecord:
+        """What the ledger has of it, or will have in a moment."""
+        return self._book.record
 
     @property
     def key(self) -> SessionKey:
@@ -99,6 +88,11 @@ class Session:
         return self.record.state in LIVE_STATES
 
     @property
+    def active(self) -> bool:
+        """Whether it has a process or anything to do."""
+        return self.live or self.turn is not None or self.inbox.expected > 0
+
+    @property
     def closed(self) -> bool:
         """Whether it is ended for good."""
         return self.record.state is SessionState.CLOSED
@@ -106,12 +100,17 @@ class Session:
     @property
     def closing(self) -> bool:
         """Whether it takes no more work."""
-        return self._ending or self.closed
+        return self._host.closing or self.closed
 
     @property
     def turn(self) -> Turn | None:
         """The turn under way."""
         return self._host.turn
+
+    @property
+    def agent(self) -> RuntimeSession | None:
+        """What runs it, while it runs."""
+        return None if self._life is None else self._life.agent
 
     @property
     def mode(self) -> str | None:
@@ -124,17 +123,14 @@ class Session:
         """Check that it may be prompted.
 
         Raises:
-            BridgeError: `session_closed`, `reopen_refused`, `busy`.
+            BridgeError: `session_closed`, `reopen_refused`.
         """
         if self.closing:
             raise BridgeError("session_closed", f"The session {self.key} is closed.")
-        if self.agent is None and self._must_rest():
-            message = f"The session failed to open {OPENS_FAILED} times in {OPENS_WINDOW:g} s."
-            raise BridgeError("reopen_refused", message)
-        self.inbox.check_room()
+        self._failures.check()
 
     def submit(self, turn: Turn) -> bool:
-        """Take a turn into the inbox, after `check_open`; tell whether `serve` must be started."""
+        """Take a turn into the room reserved for it; tell whether `serve` must be started."""
         self.inbox.put(turn)
         self._host.queue(turn, len(self.inbox))
         if self._gone.is_set():
@@ -142,249 +138,148 @@ class Session:
             return True
         return False
 
-    def _must_rest(self) -> bool:
-        if len(self._failures) < OPENS_FAILED:
-            return False
-        return self._services.clock.monotonic() - self._failures[0] < OPENS_WINDOW
-
     async def cancel(self, grace: float) -> tuple[CancelRung, bool, str | None]:
         """End the running turn and all that wait behind it, down the ladder as far as needed.
 
         Returns:
             The rung that was reached, whether no turn is left running, and the stop reason.
         """
-        await self._drop_waiting()
-        turn = self.turn
+        turn, waiting = self.turn, self.inbox.take_all()  # none of them starts now (case 32)
+        rung = CancelRung.NONE
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel_waiting, waiting)
+            if turn is not None:
+                rung = await self._cancel_running(turn, grace)
         if turn is None:
-            return CancelRung.NONE, True, None
-        self._mark_cancelling(turn)
-        if self.agent is None or self.record.state is SessionState.STARTING:
-            self._life.cancel()
-            await ended_within(turn, grace)
-            rung = CancelRung.CANCEL
-        else:
-            rung = await descend(turn, self.agent, grace)
+            return rung, True, None
         return rung, turn.done.is_set(), turn.stop_reason
 
-    async def cancel_turn(self, run_id: str, grace: float) -> None:
-        """Cancel one turn only: out of the inbox, or with all behind it when it runs."""
-        if self.turn is not None and self.turn.run_id == run_id:
-            await self.cancel(grace)
-            return
-        for turn in self.inbox.waiting():
-            if turn.run_id == run_id and self.inbox.remove(turn):
-                await self._host.cancelled(turn)
+    async def cancel_turn(self, turn: Turn, grace: float) -> None:
+        """Cancel one turn only, whether it runs or waits."""
+        if self.inbox.remove(turn):
+            await self._host.cancelled(turn)
+        elif self.turn is turn:
+            await self._cancel_running(turn, grace)
 
-    async def _drop_waiting(self) -> None:
-        for queued in self.inbox.take_all():
-            await self._host.cancelled(queued)
+    async def _cancel_waiting(self, turns: list[Turn]) -> None:
+        for turn in turns:
+            await self._host.cancelled(turn)
 
-    def _mark_cancelling(self, turn: Turn) -> None:
-        turn.cancelling = True
-        turn.state = TurnState.CANCELLING
-        self._services.broker.withdraw(self.key, Reason.CANCELLED)
+    async def _cancel_running(self, turn: Turn, grace: float) -> CancelRung:
+        if turn.outcome is not None:
+            await turn.done.wait()
+            return CancelRung.NONE
+        self._host.mark_cancelling(turn)
+        life = self._life
+        if life is not None and life.agent is not None and life.opened:
+            return await descend(turn, life.agent, grace, life.leave)
+        # Nothing was sent yet: the turn ends now, and what was started for it after it.
+        if life is not None:
+            life.abandon()
+        await self._host.cancelled(turn)
+        return CancelRung.CANCEL
 
-    def mark_ending(self) -> None:
-        """Refuse all further work, and allow nothing more, from now on."""
-        self._ending = True
+    def mark_ending(self, reason: CloseReason | None) -> None:
+        """Refuse all further work, and allow nothing more, from now on.
+
+        Args:
+            reason: closes the session for good; None leaves it to be taken up by a later daemon.
+        """
         self._host.closing = True
+        self._close_reason = self._close_reason or reason
+        if self.live:
+            self._book.note(state=SessionState.STOPPING)
+        self._services.broker.withdraw(self.key, Reason.CANCELLED)
 
     async def end(self, reason: CloseReason | None, grace: float | None) -> tuple[int, ...]:
         """End the session's turn, questions and process; return the pids that are left.
 
         Args:
-            reason: closes the session for good; None leaves it to be taken up by a later daemon.
+            reason: as for `mark_ending`.
             grace: seconds after stdin was closed; None for the agent's own, 0 for at once.
         """
-        self.mark_ending()
-        await self._drop_waiting()
-        turn, agent = self.turn, self.agent
+        self.mark_ending(reason)
+        turn, life = self.turn, self._life
         if turn is not None:
-            self._mark_cancelling(turn)
-            if agent is not None:
-                agent.cancel()
-            if agent is not None and grace != 0:
-                await ended_within(turn, ANSWER_WAIT)
-        left = await agent.stop(grace) if agent is not None else ()
-        self._life.cancel()
-        self._waiting.cancel()
+            self._host.mark_cancelling(turn)
+        left: tuple[int, ...] = ()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel_waiting, self.inbox.take_all())
+            if life is not None:
+                left = await life.end(turn, grace)
         await self._gone.wait()
-        if reason is not None:
-            await self._set(SessionState.CLOSED, close_reason=reason)
-        elif self.live:
-            await self._set(SessionState.IDLE)
+        after = self._after_ending()
+        if self.record.state is not after and (self.live or reason is not None):
+            await self._settle(after)
         return left
 
-    # ---- A holder of a place ----
-
-    def idle_since(self) -> float | None:
-        """Monotonic seconds since when its process could give way, None if it cannot."""
-        if self.agent is None or self._idle_since is None:
-            return None
-        caps = self.agent.capabilities
-        can = acp.can(caps, "loadSession") or acp.can(caps, "sessionCapabilities", "resume")
-        return self._idle_since if can else None
-
-    def give_way(self) -> None:
-        """End the idle process; the next prompt reopens the session."""
-        self._idle_since = None
-        self._waiting.cancel()
+    def _after_ending(self) -> SessionState:
+        return SessionState.IDLE if self._close_reason is None else SessionState.CLOSED
 
     # ---- The task ----
 
     async def serve(self) -> None:
         """Run what is in the inbox until nothing is left of it and of the process: the task."""
         try:
-            while not self._ending and (turn := self.inbox.take()) is not None:
-                self._host.begin(turn)
+            while not self.closing and (turn := self.inbox.take()) is not None:
                 await self._one_life(turn)
+        except Exception:
+            # The top of a task: a fault of ours ends no other session.
+            log.exception("session failed", key=str(self.key))
         finally:
+            with anyio.CancelScope(shield=True):
+                await self._cancel_waiting(self.inbox.take_all())
             self._gone.set()
 
     async def _one_life(self, turn: Turn) -> None:
-        """One process: from the start for a turn to its end."""
-        after, error = SessionState.IDLE, None
-        self._died = False
+        """Have one process live, and draw the conclusions."""
+        self._host.take(turn)
+        life = self._life = Life(self._book, self._host, self.inbox, self._services)
+        error: BridgeError | None = None
         try:
-            with anyio.CancelScope() as self._life:
-                await self._set(SessionState.STARTING)
-                await self._services.places.acquire(self)
-                await self._with_agent(turn)
+            self._failures.check()
+            await life.run(turn, self.definition, lambda: self._build_spec(self))
         except BridgeError as failure:
-            after, error = SessionState.FAILED, failure
+            error = failure
         except Exception as failure:
             # The top of a task: a fault of ours ends this life, and no other session's.
             log.exception("session failed", key=str(self.key))
-            after = SessionState.FAILED
             error = BridgeError("internal", f"acpbridge failed: {type(failure).__name__}.")
         finally:
             with anyio.CancelScope(shield=True):
-                self._services.places.release(self)
-                await self._after_life(SessionState.DIED if self._died else after, turn, error)
+                await self._after(life, error)
 
-    async def _with_agent(self, turn: Turn) -> None:
-        runtime = self._services.runtime(self.definition)
-        async with runtime.connect(self._build_spec(self), self._host) as agent:
-            self.agent = agent
-            self._host.emit(Fact("process_started", {"pid": agent.pid}))
-            await self._open(agent)
-            self._failures.clear()
-            opens = self.record.opens + 1
-            await self._set(SessionState.READY, mode=agent.mode, opens=opens, last_error=None)
-            async with background(lambda: self._watch_death(agent)):
-                await self._turns(agent, turn)
-            if not self._ending:
-                await self._set(SessionState.STOPPING)
-
-    async def _watch_death(self, agent: RuntimeSession) -> None:
-        error = await agent.died()
-        self._died = True
-        self._record_error(error)
-        self._services.broker.withdraw(self.key, Reason.AGENT_DIED)
-        self._waiting.cancel()
-
-    async def _after_life(self, after: SessionState, turn: Turn, error: BridgeError | None) -> None:
-        agent, self.agent = self.agent, None
+    async def _after(self, life: Life, error: BridgeError | None) -> None:
+        """Say what became of the session, before the turn is told to be over."""
+        after = self._state_after(life, error)
         if error is not None:
-            self._record_error(error)
-            if after is SessionState.FAILED:
-                self._failures.append(self._services.clock.monotonic())
-        if agent is not None:
-            self._host.emit(Fact("process_exited", {"pid": agent.pid, "died": self._died}))
-        if not self._ending:
-            # Before the turn is told to be over, so that nobody sees it over and running.
-            await self._set(after)
-        if not turn.done.is_set():
+            self._book.note(last_error=error.to_json())
+        if life.opened:
+            self._failures.clear()
+        elif error is not None and error.code != "reopen_refused":
+            self._failures.add()
+        self._note(after)
+        if life.agent is not None:
+            values = {"pid": life.agent.pid, "died": life.died is not None}
+            why = {} if life.died is None else {"message": life.died.message}
+            self._host.emit(Fact("process_exited", {**values, **why}))
+        self._life = None
+        turn = self.turn
+        if turn is not None:
             await self._host.fail(turn, error)
-        await self._services.log.committed(self.key)
+        await self._book.save()
 
-    def _record_error(self, error: BaseException) -> None:
-        if isinstance(error, BridgeError):
-            self.record = replace(self.record, last_error=error.to_json())
+    def _state_after(self, life: Life, error: BridgeError | None) -> SessionState:
+        if self._host.closing:
+            return self._after_ending()
+        if error is not None:
+            return SessionState.DIED if life.opened else SessionState.FAILED
+        return SessionState.IDLE if life.died is None else SessionState.DIED
 
-    # ---- Opening ----
+    def _note(self, state: SessionState) -> None:
+        reason = self._close_reason if state is SessionState.CLOSED else None
+        self._book.note(state=state, close_reason=reason)
 
-    async def _open(self, agent: RuntimeSession) -> None:
-        try:
-            result = await agent.open(self._how_to_open(agent))
-        except BridgeError as error:
-            if error.code != "resume_not_found":
-                raise
-            self._context_lost(error.message)
-            result = await agent.open(New())
-        session_id = result.get("sessionId")
-        self.record = replace(
-            self.record, agent_session_id=session_id if isinstance(session_id, str) else None
-        )
-
-    def _how_to_open(self, agent: RuntimeSession) -> Opening:
-        known = self.record.agent_session_id
-        if known is None:
-            return New()
-        if acp.can(agent.capabilities, "sessionCapabilities", "resume"):
-            return Resume(known)
-        if acp.can(agent.capabilities, "loadSession"):
-            return Load(known)
-        self._context_lost("the agent can neither resume nor load a session")
-        return New()
-
-    def _context_lost(self, why: str) -> None:
-        values = {"kind": "context_lost", "was": self.record.agent_session_id}
-        self._host.emit(Fact("notice", {**values, "message": f"previous context lost: {why}"}))
-
-    # ---- Turns ----
-
-    async def _turns(self, agent: RuntimeSession, first: Turn) -> None:
-        """Run a turn and those that come after it, while the agent is there."""
-        turn: Turn | None = first
-        while turn is not None:
-            self._host.begin(turn)
-            await self._set(SessionState.RUNNING)
-            await self._run(agent, turn)
-            if self._died:
-                return
-            await self._set(SessionState.READY, mode=agent.mode)
-            turn = self.inbox.take()
-            if turn is None and not self.record.one_shot:
-                turn = await self._next()
-
-    async def _next(self) -> Turn | None:
-        """Wait for a turn; None when the process was idle too long, has died, or must go."""
-        self._idle_since = self._services.clock.monotonic()
-        self._services.places.check()
-        try:
-            with anyio.CancelScope() as self._waiting:
-                if self._died or self._ending:
-                    return None
-                with anyio.move_on_after(self._services.idle_ttl()):
-                    await self.inbox.news()
-            return None if self._died or self._ending else self.inbox.take()
-        finally:
-            self._idle_since = None
-
-    async def _run(self, agent: RuntimeSession, turn: Turn) -> None:
-        """Run one turn to its outcome."""
-        self._services.faults("session.before_prompt")
-        try:
-            async with background(lambda: self._limit(agent, turn)):
-                result = await agent.prompt(turn.request.content)
-        except BridgeError as error:
-            self._died = self._died or error.code == "agent_died"
-            if error.code == "agent_died":
-                self._record_error(error)
-            await self._host.fail(turn, error)
-        else:
-            await self._host.complete(turn, result)
-
-    async def _limit(self, agent: RuntimeSession, turn: Turn) -> None:
-        """End the turn when its own limit has passed."""
-        if turn.request.timeout is None:
-            return
-        await anyio.sleep(turn.request.timeout)
-        turn.timed_out = True
-        self._mark_cancelling(turn)
-        await descend(turn, agent, TIMEOUT_GRACE)
-
-    async def _set(self, state: SessionState, **changes: Any) -> None:
-        self.record = replace(self.record, state=state, **changes)
-        await self._services.ledger.put_session(self.record)
+    async def _settle(self, state: SessionState) -> None:
+        self._note(state)
+        await self._book.save()

@@ -26,7 +26,8 @@ class Turn:
         cancelling: whether anybody wants it ended; its outcome is then `cancelled`.
         timed_out: whether its own limit ended it.
         open_questions: how many permissions it waits for.
-        done: set once the outcome is on record.
+        stored: whether its outcome is in the ledger.
+        done: set once the outcome is on record, or cannot be put there for now.
     """
 
     run_id: str
@@ -42,7 +43,30 @@ class Turn:
     outcome: Outcome | None = None
     stop_reason: str | None = None
     error: BridgeError | None = None
+    stored: bool = False
     done: anyio.Event = field(default_factory=anyio.Event)
+    _answered: anyio.Event = field(default_factory=anyio.Event)
+
+    def asked(self) -> None:
+        """Count a question that it waits for."""
+        self.open_questions += 1
+        if not self.cancelling:
+            self.state = TurnState.WAITING
+
+    def answered(self) -> None:
+        """Count a question that it waits for no more."""
+        self.open_questions -= 1
+        if self.open_questions:
+            return
+        self._answered.set()
+        self._answered = anyio.Event()
+        if self.state is TurnState.WAITING:
+            self.state = TurnState.RUNNING
+
+    async def all_answered(self) -> None:
+        """Wait until it waits for no question."""
+        while self.open_questions:
+            await self._answered.wait()
 
     def waits_for(self, *, tool_running: bool) -> WaitsFor:
         """Tell whom it waits for."""
@@ -68,23 +92,35 @@ class Inbox:
 
     def __init__(self) -> None:
         self._turns: deque[Turn] = deque()
+        self._reserved = 0
         self._news = anyio.Event()
 
     def __len__(self) -> int:
         return len(self._turns)
 
-    def check_room(self) -> None:
-        """Check that there is room for one more.
+    @property
+    def expected(self) -> int:
+        """How many turns wait or are just being put on record."""
+        return len(self._turns) + self._reserved
+
+    def reserve(self) -> None:
+        """Keep room for a turn that is being put on record; `put` or `release` must follow.
 
         Raises:
             BridgeError: `busy`, when it is full.
         """
-        if len(self._turns) >= INBOX_LIMIT:
+        if self.expected >= INBOX_LIMIT:
             message = f"{INBOX_LIMIT} prompts wait already."
             raise BridgeError("busy", message, data={"queueDepth": len(self._turns)})
+        self._reserved += 1
+
+    def release(self) -> None:
+        """Give up what `reserve` kept."""
+        self._reserved -= 1
 
     def put(self, turn: Turn) -> None:
-        """Take a turn at the end; see `check_room`."""
+        """Take a turn at the end, into the room that was kept for it."""
+        self._reserved -= 1
         self._turns.append(turn)
         self._news.set()
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from acpbridge.config.catalogue import better_command
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.transport.child import resolve_program
@@ -50,8 +51,11 @@ def _resolve(program: str, env: Mapping[str, str], cwd: str, definition: AgentDe
     try:
         return resolve_program(program, env, cwd)
     except BridgeError as error:
-        hint = definition.facts.install_hint or None
-        raise BridgeError(error.code, error.message, hint=hint, data=error.data) from None
+        facts = definition.facts
+        better = better_command(definition.command, facts.wrong_commands)
+        right = [] if better is None else [f"The command that speaks ACP is: {better}."]
+        hint = " ".join([*right, *filter(None, [facts.install_hint])])
+        raise BridgeError(error.code, error.message, hint=hint or None, data=error.data) from None
 
 
 def _missing(definition: AgentDefinition) -> BridgeError:

@@ -199,7 +199,7 @@ class Turn:
         told = [{"content": s.content, "priority": s.priority, "status": s.status} for s in steps]
         self.update("plan", entries=told)
 
-    def update(self, kind: str, **fields: Any) -> None:
+    def update(self, kind: str, /, **fields: Any) -> None:
         """Send any update: its `sessionUpdate` word and its fields, JSON values."""
         raw = strict.dumps({"sessionUpdate": kind, **fields})
         self.host.emit(Update(raw, kind))

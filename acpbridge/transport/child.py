@@ -137,7 +137,11 @@ class Keeper:
                     ends.start_soon(line.end)
             for scope in list(self._scopes):
                 scope.cancel()
-        return await self._tasks.__aexit__(kind, error, traceback)
+        if error is None or isinstance(error, anyio.get_cancelled_exc_class()):
+            return await self._tasks.__aexit__(kind, error, traceback)
+        # The group would wrap the caller's error, which is none of ours.
+        await self._tasks.__aexit__(None, None, None)
+        return None
 
     async def spawn(self, spec: ChildSpec) -> Child:
         """Start an agent; when this returns its exec has happened.

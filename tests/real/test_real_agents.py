@@ -124,7 +124,9 @@ def test_a_cancel_in_mid_stream_ends_the_stream_and_the_next_prompt_works(
 def test_a_kill_leaves_nothing_of_a_running_shell_command(agent: str, tmp_path: Path) -> None:
     with bridge(tmp_path, agent) as it:
         sleep = f"sleep 1{time.time_ns() % 10**9}"
-        with it.start(agent, f"run {sleep}", "--agent", agent) as run:
+        # Some agents take a bare sleep for harmless and do not ask; nobody takes a touch for that.
+        command = f"touch {it.work / 'began'} && {sleep}"
+        with it.start(agent, f"run {command}", "--agent", agent) as run:
             question = it.question()
             it.call("permissions", "answer", question["id"], "--allow")
             until(lambda: processes_with(sleep), "the command running")

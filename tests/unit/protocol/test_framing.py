@@ -2,6 +2,7 @@
 
 import sys
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ def split(chunks: list[bytes], limit: int = 64) -> Lines:
 
 def cut(stream: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
-    return [stream[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [stream[start:end] for start, end in pairwise(edges)]
 
 
 @given(STREAMS, st.lists(st.integers(0, 1000), max_size=10), st.integers(1, 20))

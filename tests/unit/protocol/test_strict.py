@@ -17,7 +17,9 @@ SCALARS = (
     | st.text(st.characters(exclude_categories=["Cs"]))
 )
 JSON = st.recursive(
-    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+    SCALARS,
+    lambda s: st.lists(s, max_size=3) | st.dictionaries(st.text(max_size=4), s, max_size=3),
+    max_leaves=6,
 )
 
 

@@ -1,0 +1,59 @@
+"""How a command says things: data on stdout, talk on stderr, and nothing that a terminal obeys."""
+
+import json
+import os
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.display import escape
+
+# The last lines of an agent's stderr that are shown with an error.
+STDERR_LINES = 20
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document: on a line, or indented for a person at a terminal."""
+    click.echo(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def say(text: str, **style: Any) -> None:
+    """Say a line on stderr, in colour where somebody sees it and wants it."""
+    click.echo(styled(text, **style), err=True)
+
+
+def styled(text: str, **style: Any) -> str:
+    """Return the text with a style, if stderr is a terminal and NO_COLOR is not set."""
+    if not style or os.environ.get("NO_COLOR") or not sys.stderr.isatty():
+        return text
+    return click.style(text, **style)
+
+
+def lines(text: str) -> list[str]:
+    """Return the lines of somebody's text, each made safe to look at."""
+    return [escape(line) for line in text.splitlines()] or [""]
+
+
+def fail(error: BridgeError) -> int:
+    """Say an error on stderr, with what to do next, and return its exit status."""
+    first, *more = lines(error.message)
+    say(f"error ({error.code}): {first}", fg="red")
+    for line in more:
+        say(f"  {line}")
+    stderr = error.data.get("stderr")
+    if isinstance(stderr, str) and stderr.strip():
+        say("the agent's stderr:")
+        for line in lines(stderr.strip())[-STDERR_LINES:]:
+            say(f"  {line}")
+    if error.hint:
+        say(f"next: {' '.join(lines(error.hint))}")
+    return error.kind.exit
+
+
+def command_line(home: str | None, *words: str) -> str:
+    """Return a command of ours as somebody can type it, for the same state directory."""
+    place = [] if home is None else ["--home", home]
+    return shlex.join(["acpbridge", *place, *words])

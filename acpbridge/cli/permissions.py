@@ -1,0 +1,84 @@
+"""`acpbridge permissions`: the inbox of questions, and `answer`."""
+
+import click
+
+from acpbridge.cli.output import command_line, lines, print_json, say
+from acpbridge.cli.question import render
+from acpbridge.cli.quick import connect_or_start
+from acpbridge.cli.root import home, paths
+from acpbridge.errors import EXIT_FAILURE, EXIT_OK
+
+# A decision is on disk before the agent hears of it. Seconds.
+ANSWER_LIMIT = 30.0
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  acpbridge permissions\n"
+    "  acpbridge permissions answer 1a2b3c4d --allow\n"
+    "  acpbridge permissions answer 1a2b3c4d --deny --reason 'not on a Friday'",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def permissions(ctx: click.Context, *, as_json: bool) -> int:
+    """List the questions that wait for a person, with all that would happen.
+
+    A question that nobody answers until it expires is denied.
+    """
+    if ctx.invoked_subcommand is not None:
+        return EXIT_OK
+    with connect_or_start(paths(ctx)) as client:
+        found = client.call("questions")["permissions"]
+    if as_json:
+        print_json({"permissions": found})
+    elif not found:
+        click.echo("no open question")
+    else:
+        click.echo("\n\n".join(map(render, found)))
+        answer_with = command_line(home(ctx), "permissions", "answer")
+        say(f"answer with: {answer_with} ID --allow | --deny | --option OPTION")
+    return EXIT_OK
+
+
+@permissions.command(
+    epilog="\b\nExamples:\n  acpbridge permissions answer 1a2b3c4d --allow\n"
+    "  acpbridge permissions answer 1a2b3c4d --option allow_once --json"
+)
+@click.argument("question", metavar="ID")
+@click.option("--allow", is_flag=True, help="Allow once; needs exactly one option that does so.")
+@click.option("--deny", is_flag=True, help="Deny, this time only.")
+@click.option("--option", metavar="OPTION", help="Select an offered option by its exact id.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def answer(  # noqa: PLR0913 - one for each option
+    ctx: click.Context,
+    question: str,
+    *,
+    allow: bool,
+    deny: bool,
+    option: str | None,
+    reason: str,
+    as_json: bool,
+) -> int:
+    """Answer one question; the first valid answer counts.
+
+    Exit status 0 if the question came to what was answered, 4 if it is not open any more.
+    """
+    if sum((allow, deny, option is not None)) != 1:
+        raise click.UsageError("Give one of: --allow, --deny, --option.", ctx)
+    effect = None if option is not None else "allow" if allow else "deny"
+    with connect_or_start(paths(ctx)) as client:
+        decision = client.call(
+            "answer", limit=ANSWER_LIMIT, id=question, optionId=option, effect=effect, note=reason
+        )
+    if as_json:
+        print_json(decision)
+    else:
+        chosen = decision.get("optionId")
+        by_option = "" if chosen is None else f" (option {chosen})"
+        click.echo(" ".join(lines(f"{question}: {decision['effect']}{by_option}")))
+    if decision.get("reason") == "operator":
+        return EXIT_OK
+    say(f"it did not come to that: {' '.join(lines(str(decision.get('reason'))))}")
+    return EXIT_FAILURE

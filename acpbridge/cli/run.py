@@ -1,0 +1,148 @@
+"""`acpbridge run`: one turn of an agent, from the prompt to its exit status."""
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+
+from acpbridge.cli.root import home, paths
+from acpbridge.errors import BridgeError
+from acpbridge.model.permission import OnPermission
+
+FORMATS: Final = ("text", "json", "quiet")
+MODES: Final = ("run", "session")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  acpbridge run 'Explain what this repository does'\n"
+    "  acpbridge run --agent codex --cwd ~/src/shop --format json - < task.md\n"
+    "  acpbridge run --continue 'Now write the tests'"
+)
+@click.argument("prompt", required=False)
+@click.option("--agent", metavar="ID", help="Which agent (default: the configured default).")
+@click.option("--cwd", metavar="DIR", help="Where it works (default: its workspace, else here).")
+@click.option("--session", metavar="KEY", help="Go on with this session; any unique part will do.")
+@click.option("--continue", "go_on", is_flag=True, help="Go on with the last session in --cwd.")
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="run",
+    show_default=True,
+    help="run: the process ends with the turn. session: it stays until it was idle too long.",
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="text: the agent's words as they come. json: an event a line. quiet: the last words.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Seconds for the turn; then it is cancelled, exit status 3.",
+)
+@click.option(
+    "--on-permission",
+    type=click.Choice([word.value for word in OnPermission]),
+    default=OnPermission.ASK.value,
+    show_default=True,
+    help="ask: here or in the inbox. allow: each plain question once. deny: each question.",
+)
+@click.option("--detach", is_flag=True, help="Print the session's key and leave the turn running.")
+@click.pass_context
+def run(  # noqa: PLR0913 - one for each option
+    ctx: click.Context,
+    prompt: str | None,
+    *,
+    agent: str | None,
+    cwd: str | None,
+    session: str | None,
+    go_on: bool,
+    mode: str,
+    shape: str,
+    timeout: float | None,
+    on_permission: str,
+    detach: bool,
+) -> int:
+    """Run one turn of an agent with PROMPT, or with standard input if it is - or left out.
+
+    \b
+    Exit status: 0 the turn ended normally, 1 it failed or was refused, 2 usage or configuration,
+    3 the timeout passed, 4 no such session or agent, 5 a permission was denied and the turn did
+    not end normally, 6 the agent is missing, died or did not start, 7 it needs a login, 8 the
+    daemon cannot be reached, 130 cancelled by a person.
+    """
+    if session is not None and (go_on or agent is not None):
+        raise click.UsageError("--session goes with neither --continue nor --agent.", ctx)
+    if go_on and agent is not None:
+        raise click.UsageError("Give --continue or --agent, not both.", ctx)
+    text = _prompt(ctx, prompt)
+    directory = "" if cwd is None else _directory(ctx, cwd)
+    import anyio
+
+    from acpbridge.cli.turn import Drive
+    from acpbridge.router.api import RunRequest
+
+    request = RunRequest(
+        content=({"type": "text", "text": text},),
+        agent=agent or "",
+        session=session or "",
+        continue_last=go_on,
+        cwd=directory,
+        caller_cwd=_here(),
+        env=_environment(),
+        one_shot=mode == "run",
+        on_permission=OnPermission(on_permission),
+        timeout=timeout,
+        detached=detach,
+    )
+    drive = Drive(paths(ctx), request, shape, home(ctx))
+    return anyio.run(partial(drive.run))
+
+
+def _prompt(ctx: click.Context, given: str | None) -> str:
+    if given is None and sys.stdin is not None and sys.stdin.isatty():
+        raise click.UsageError("Give a prompt, or - to read it from standard input.", ctx)
+    if given is None or given == "-":
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read()
+        text = data.decode("utf-8", "replace")
+    else:
+        text = os.fsencode(given).decode("utf-8", "replace")
+    if not text.strip():
+        raise click.UsageError("The prompt is empty.", ctx)
+    return text
+
+
+def _directory(ctx: click.Context, given: str) -> str:
+    path = Path(given).expanduser().absolute()
+    if not path.is_dir():
+        raise click.UsageError(f"--cwd: {given!r} is not a directory.", ctx)
+    return os.path.normpath(path)
+
+
+def _here() -> str:
+    try:
+        here = str(Path.cwd())
+        here.encode()
+    except (OSError, UnicodeEncodeError):
+        message = "The current directory is gone, or its name is not UTF-8."
+        raise BridgeError("usage", message, hint="Give one with --cwd.") from None
+    return here
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment, without what cannot travel as JSON: bytes that are not UTF-8."""
+    out = {}
+    for name, value in os.environ.items():
+        try:
+            (name + value).encode()
+        except UnicodeEncodeError:
+            continue
+        out[name] = value
+    return out

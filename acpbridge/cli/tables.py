@@ -1,0 +1,225 @@
+"""What the quick commands print for people: plain aligned columns. Pure; standard library only.
+
+Every value that an agent or a file had a say in is escaped, so that none of it can move the cursor.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from acpbridge.model.display import escape
+
+Row = Mapping[str, Any]
+
+NOTHING: Final = "-"
+
+_UNITS: Final = ("B", "K", "M", "G", "T")
+
+
+def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
+    """Return rows as lines of aligned columns; the last one is not padded."""
+    if not rows:
+        return []
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    return [
+        gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def shown(value: Any) -> str:
+    """Return a value as a cell."""
+    return NOTHING if value is None or value == "" else escape(str(value))
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in three digits or so."""
+    for unit in _UNITS[:-1]:
+        if count < 1024:
+            return f"{count:.0f}{unit}"
+        count /= 1024
+    return f"{count:.0f}{_UNITS[-1]}"
+
+
+def age(since: Any, now: Any) -> str:
+    """Return the time between two moments of ISO 8601 in its largest two units."""
+    try:
+        began = datetime.fromisoformat(str(since))
+        seconds = int((datetime.fromisoformat(str(now)) - began).total_seconds())
+    except (ValueError, TypeError):
+        return NOTHING
+    seconds = max(0, seconds)
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
+    return f"{seconds // 86400}d{seconds % 86400 // 3600:02}h"
+
+
+def now() -> str:
+    """Return the moment as it is compared with those in rows."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def mode(row: Row) -> str:
+    """Return a session's mode and whether anybody is asked in it."""
+    if row.get("bypass"):
+        asked = "BYPASS: nobody is asked"
+    elif row.get("asks") is None:
+        asked = "asking unknown"
+    else:
+        asked = "asks" if row["asks"] else "does not ask"
+    return f"{shown(row.get('mode') or 'unknown')} ({asked})"
+
+
+def turn(row: Row, at: str) -> str:
+    """Return what a session's turn does, since when, and what it waits for."""
+    value = row.get("turn")
+    if not value:
+        return NOTHING
+    began = age(value.get("startedAt"), at)
+    waits, quiet = shown(value.get("waitsFor")), age(value.get("lastUpdateAt"), at)
+    text = f"{shown(value.get('state'))} {began}, waits for {waits}"
+    return text if quiet == NOTHING else f"{text}, last update {quiet} ago"
+
+
+def sessions_text(rows: Sequence[Row], at: str) -> str:
+    """Return the table of `sessions`."""
+    if not rows:
+        return "no sessions"
+    head = ("KEY", "STATE", "MODE", "TURN", "QUEUED", "ASKED", "AGE", "DIRECTORY")
+    table = [
+        (
+            shown(row.get("key")),
+            state(row),
+            mode(row),
+            turn(row, at),
+            str(row.get("queueDepth", 0)),
+            str(row.get("pendingPermissions", 0)),
+            age(row.get("createdAt"), at),
+            shown(row.get("cwd")),
+        )
+        for row in rows
+    ]
+    return "\n".join(columns([head, *table]))
+
+
+def state(row: Row) -> str:
+    """Return a session's state, with why it is closed or what went wrong."""
+    reason = row.get("closeReason")
+    if reason:
+        return f"{shown(row.get('state'))} ({shown(reason)})"
+    error = row.get("lastError")
+    if error and row.get("state") in ("failed", "died"):
+        return f"{shown(row.get('state'))} ({shown(error.get('code'))})"
+    return shown(row.get("state"))
+
+
+def status_text(status: Row, questions: Sequence[Row] = ()) -> str:
+    """Return what `status` shows: the daemon, each session with its tree, what waits, warnings."""
+    at = status.get("observedAt") or now()
+    out = daemon_lines(status.get("daemon"), at)
+    for row in status.get("sessions", ()):
+        of_it = [q for q in questions if q.get("sessionKey") == row.get("key")]
+        out += ["", *_session_lines(row, of_it, at)]
+    if not status.get("sessions") and status.get("daemon") is not None:
+        out += ["no live session"]
+    unowned = [
+        ("unowned", str(p.get("pid")), shown(p.get("name")), shown(p.get("reason")))
+        for p in status.get("unowned", ())
+    ]
+    out += columns(unowned)
+    out += [f"warning: {shown(warning)}" for warning in status.get("warnings", ())]
+    return "\n".join(out)
+
+
+def daemon_lines(daemon: Row | None, at: str) -> list[str]:
+    """Return what there is to say of the daemon."""
+    if daemon is None:
+        return ["no daemon"]
+    up = age(daemon.get("startedAt"), at)
+    pids = f"daemon {daemon.get('pid')}, keeper {daemon.get('keeperPid')}"
+    version, held = shown(daemon.get("version")), shown(daemon.get("containment"))
+    return [
+        f"{pids}, version {version}, up {up}, containment {held}",
+        f"home {shown(daemon.get('home'))}",
+    ]
+
+
+def _session_lines(row: Row, questions: Sequence[Row], at: str) -> list[str]:
+    facts = [
+        ("state", state(row)),
+        ("mode", mode(row)),
+        ("turn", turn(row, at)),
+        ("queued", str(row.get("queueDepth", 0))),
+        ("cwd", shown(row.get("cwd"))),
+        ("login", shown(row.get("authSource"))),
+        ("agent session", shown(row.get("agentSessionId"))),
+    ]
+    if row.get("parentKey"):
+        facts.append(("parent", shown(row["parentKey"])))
+    error = row.get("lastError")
+    if error:
+        facts.append(("last error", f"{shown(error.get('code'))}: {shown(error.get('message'))}"))
+    for question in questions:
+        what = f"{shown(question.get('kind'))}: {shown(question.get('title'))}"
+        facts.append((f"question {shown(question.get('id'))}", what))
+    out = [shown(row.get("key")), *(f"  {line}" for line in columns(facts))]
+    return out + [f"  {line}" for line in tree_lines(row.get("processes", ()), at)]
+
+
+def tree_lines(processes: Sequence[Row], at: str) -> list[str]:
+    """Return a process tree, children indented below their parents, with memory and time."""
+    if not processes:
+        return ["no process"]
+    table = [("PID", "PROCESS", "STATE", "MEMORY", "CPU", "AGE")]
+    for level, process in _in_depth(processes):
+        name = f"{'  ' * level}{shown(process.get('name'))} ({shown(process.get('role'))})"
+        table.append(
+            (
+                str(process.get("pid")),
+                name,
+                shown(process.get("state")),
+                size(process.get("rssBytes") or 0),
+                f"{process.get('cpuSeconds') or 0:.1f}s",
+                age(process.get("startedAt"), at),
+            )
+        )
+    return columns(table)
+
+
+def _in_depth(processes: Sequence[Row]) -> list[tuple[int, Row]]:
+    """Return each process with its level, right below its parent; roots have none in the list."""
+    pids = {process.get("pid") for process in processes}
+    below: dict[Any, list[Row]] = {}
+    for process in processes:
+        parent = process.get("ppid")
+        below.setdefault(parent if parent in pids else None, []).append(process)
+    out: list[tuple[int, Row]] = []
+    waiting = [(0, root) for root in reversed(below.pop(None, []))]
+    while waiting:
+        level, process = waiting.pop()
+        out.append((level, process))
+        children = below.pop(process.get("pid"), [])
+        waiting += [(level + 1, child) for child in reversed(children)]
+    return out
+
+
+def kill_text(results: Sequence[Row]) -> str:
+    """Return the receipt of a kill: what is proven dead, and what is left."""
+    if not results:
+        return "nothing runs"
+    return "\n".join(_receipt_line(result) for result in results)
+
+
+def _receipt_line(result: Row) -> str:
+    killed = _pids(result.get("killed", ())) or "no process"
+    text = f"{shown(result.get('key'))}: killed {killed} in {result.get('tookMs')} ms"
+    left = _pids(result.get("survivors", ()))
+    return f"{text}; LEFT: {left}" if left else f"{text}; nothing is left"
+
+
+def _pids(pids: Sequence[int]) -> str:
+    return ", ".join(map(str, pids))

@@ -1,0 +1,167 @@
+"""Drives one run through the daemon: accepts, follows, asks, cancels, and ends with a status."""
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any, Final
+
+import anyio
+import click
+
+from acpbridge.cli import exits, tables
+from acpbridge.cli.asking import Asking, Inbox, Terminal
+from acpbridge.cli.output import fail, lines, say
+from acpbridge.cli.views import View, view_of
+from acpbridge.cli.writer import on_terminal
+from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
+from acpbridge.daemon.paths import Paths
+from acpbridge.errors import EXIT_INTERRUPTED, EXIT_OK, BridgeError
+from acpbridge.model.permission import OnPermission
+from acpbridge.router.api import RunRequest
+from acpbridge.transport.tasks import background
+
+# Between two rungs of the ladder after a Ctrl-C. Seconds.
+CANCEL_GRACE: Final = 2.0
+
+# Once a cancel is through, the turn's last event is this far away at most. Seconds.
+LAST_EVENT: Final = 5.0
+
+_LAST: Final = ("turn_ended", "turn_failed")
+
+
+class Drive:
+    """One run of the command.
+
+    Args:
+        paths: of the state directory.
+        request: what is wanted.
+        shape: how it is shown, a `--format`.
+        home: the state directory as it was given.
+    """
+
+    def __init__(self, paths: Paths, request: RunRequest, shape: str, home: str | None) -> None:
+        self._paths = paths
+        self._request = request
+        self._shape = shape
+        self._home = home
+        self._receipt: Mapping[str, Any] = {}
+        self._client: DaemonClient | None = None
+        self._started = False
+        self._denied = False
+        self._interrupted = False
+        self._scope: anyio.CancelScope | None = None
+
+    async def run(self) -> int:
+        """Run to the end and return the exit status."""
+        code = EXIT_INTERRUPTED
+        async with background(self._obey_interrupts):
+            with anyio.CancelScope() as self._scope:
+                code = await self._connected()
+        return code
+
+    async def _connected(self) -> int:
+        async with connect(self._paths, start=True) as client:
+            receipt = self._receipt = await client.run(self._request)
+            self._tell(receipt)
+            if self._request.detached:
+                click.echo(receipt["key"])
+                return EXIT_OK
+            self._client = client
+            async with client.follow(receipt["key"], receipt["after"]) as events:
+                return await self._follow(client, events)
+
+    def _tell(self, receipt: Mapping[str, Any]) -> None:
+        request = self._request
+        if not (request.agent or request.session or request.continue_last):
+            say(f"agent: {' '.join(lines(str(receipt['agentId'])))} (the default)", dim=True)
+        if self._shape == "text" and not request.detached:
+            say(f"session: {' '.join(lines(str(receipt['key'])))}", dim=True)
+        for warning in receipt.get("warnings", ()):
+            say(f"warning: {' '.join(lines(str(warning)))}", fg="yellow")
+
+    async def _follow(self, client: DaemonClient, events: Events) -> int:
+        view = view_of(self._shape)
+        if self._request.on_permission is OnPermission.ASK and on_terminal():
+            terminal = Terminal(client, self._home)
+            async with background(terminal.serve):
+                last = await self._to_the_end(events, view, terminal)
+        else:
+            last = await self._to_the_end(events, view, Inbox(self._home))
+        return self._verdict(last)
+
+    async def _to_the_end(self, events: Events, view: View, asking: Asking) -> Mapping[str, Any]:
+        """Show the events of our turn up to its last one, and return that."""
+        while True:
+            try:
+                line = await events.next()
+            except BridgeError as error:
+                line = self._lost(error)
+            event = line.value
+            if event.get("turn") not in (None, self._receipt["runId"]):
+                continue
+            await view.event(line)
+            self._note(event, asking)
+            if event.get("type") in _LAST and event.get("turn") is not None:
+                await view.end()
+                return event
+
+    def _note(self, event: Mapping[str, Any], asking: Asking) -> None:
+        kind = event.get("type")
+        if kind == "turn_started":
+            self._started = True
+        elif kind == "permission_asked":
+            asking.asked(event)
+        elif kind == "permission_decided":
+            self._denied = self._denied or event.get("effect") == "deny"
+            asking.decided(event)
+
+    def _lost(self, error: BridgeError) -> EventLine:
+        """Return the end that nobody is left to tell: the daemon is gone in mid-turn."""
+        value = {
+            "seq": None,
+            "epoch": None,
+            "at": tables.now(),
+            "key": self._receipt["key"],
+            "turn": self._receipt["runId"],
+            "type": "turn_failed",
+            "error": error.to_json(),
+        }
+        return EventLine(json.dumps(value, separators=(",", ":")).encode(), value)
+
+    def _verdict(self, last: Mapping[str, Any]) -> int:
+        if last["type"] == "turn_failed" and not self._interrupted:
+            fail(exits.error_of(last))
+        elif last["type"] == "turn_ended" and last.get("stopReason") != "end_turn":
+            say(f"the turn ended: {' '.join(lines(str(last.get('stopReason'))))}", fg="yellow")
+        return exits.exit_code(last, denied=self._denied, interrupted=self._interrupted)
+
+    # ---- Ctrl-C ----
+
+    async def _obey_interrupts(self) -> None:
+        """The first one cancels and waits, the second leaves at once."""
+        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+            async with background() as tasks:
+                async for _ in signals:
+                    if self._interrupted:
+                        # The daemon finishes the ladder: our connection ends with us.
+                        os._exit(EXIT_INTERRUPTED)
+                    self._interrupted = True
+                    tasks.start_soon(self._cancel)
+
+    async def _cancel(self) -> None:
+        if self._client is None or not self._started:
+            # Nothing runs yet; leaving takes our prompt out of the queue, and nobody else's.
+            self._leave()
+            return
+        say("\ncancelling; Ctrl-C once more to leave at once", fg="yellow")
+        try:
+            await self._client.call("cancel", key=self._receipt["key"], grace=CANCEL_GRACE)
+        except BridgeError as error:
+            fail(error)
+        await anyio.sleep(LAST_EVENT)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()

@@ -1,0 +1,257 @@
+"""How a run is accepted: a session is found or made, and the run is on record before it is told.
+
+From the look at the limits to the reservation nothing is awaited, so that neither a burst of spawns
+nor a kill in between gets past them (G12, case 141); what follows is not cut short by a caller that
+goes away.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from acpbridge.config.environment import auth_source
+from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.messages import PromptRequest
+from acpbridge.model.permission import OnPermission
+from acpbridge.model.requesters import Requester, Role
+from acpbridge.model.sessions import (
+    CloseReason,
+    Lineage,
+    Outcome,
+    RunRecord,
+    SessionRecord,
+    SessionState,
+)
+from acpbridge.router import routes, view
+from acpbridge.router.api import RunReceipt, RunRequest
+from acpbridge.router.authorize import Action, Target, authorize
+from acpbridge.router.directory import Directory
+from acpbridge.router.runs import Runs
+from acpbridge.router.services import Services
+from acpbridge.router.session import Session
+from acpbridge.router.setting import Setting
+from acpbridge.router.turns import Turn
+
+MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
+
+
+class Accepting:
+    """Accepts runs.
+
+    Args:
+        directory: the sessions that there are.
+        runs: takes in what is accepted.
+        services: ledger, log, clock and ids.
+        setting: configuration and default agent.
+        make: makes a session of a record.
+        start: runs a session's task.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        runs: Runs,
+        services: Services,
+        setting: Setting,
+        *,
+        make: MakeSession,
+        start: Callable[[Session], None],
+    ) -> None:
+        self._directory = directory
+        self._runs = runs
+        self._services = services
+        self._setting = setting
+        self._make = make
+        self._start = start
+        self._keyed = anyio.Lock()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Accept nothing any more."""
+        self._stopping = True
+
+    async def accept(self, request: RunRequest, requester: Requester) -> RunReceipt:
+        """Accept one turn; see `RouterApi.run`."""
+        self._check_running()
+        if request.on_permission is OnPermission.ALLOW:
+            authorize(Action.ALLOW_BY_RULE, requester, Target())
+        if not request.idempotency_key:
+            return await self._accept(request, requester, "")
+        # An agent's keys are its own: it can neither guess nor take another's.
+        scope = f"{requester.session} " if requester.role is Role.AGENT else ""
+        key = scope + request.idempotency_key
+        async with self._keyed:
+            run = await self._services.ledger.run_by_idempotency(key)
+            if run is not None:
+                return RunReceipt(run.session, run.run_id, 0, str(run.session.agent))
+            return await self._accept(request, requester, key)
+
+    def _check_running(self) -> None:
+        if self._stopping:
+            raise BridgeError("daemon_stopping", "The daemon is stopping.")
+
+    async def _accept(self, request: RunRequest, requester: Requester, key: str) -> RunReceipt:
+        self._setting.learn(request.env)
+        new = not request.session and not request.continue_last
+        if new:
+            session = await self._new(request, requester)
+        else:
+            session = self._known(request, requester)
+            session.check_open()
+            session.inbox.reserve()
+        with anyio.CancelScope(shield=True):
+            try:
+                run = await self._put_on_record(session, requester, request, key, new=new)
+            except BaseException:
+                session.inbox.release()
+                raise
+        return self._submit(session, run, request, requester)
+
+    # ---- Which session ----
+
+    def _known(self, request: RunRequest, requester: Requester) -> Session:
+        if request.session:
+            return self._directory.find(request.session, requester, Action.PROMPT)
+        here = request.cwd or request.caller_cwd
+        found = [
+            session
+            for session in self._directory
+            if session.record.cwd == here
+            and not session.closing
+            and self._directory.may(Action.PROMPT, requester, session.key)
+        ]
+        if not found:
+            raise BridgeError("no_such_session", f"There is no session to go on with in {here}.")
+        # Of those made in the same moment the one made last.
+        return max(reversed(found), key=lambda session: session.record.created_at)
+
+    async def _new(self, request: RunRequest, requester: Requester) -> Session:
+        """Make a session, known from now on, with room reserved in it."""
+        authorize(Action.RUN, requester, Target())
+        self._lineage(requester)  # a refusal comes before whatever else may be wrong
+        definition = self._choose_agent(request)
+        cwd = request.cwd or definition.workspace or request.caller_cwd
+        if not Path(cwd).is_absolute() or not await anyio.Path(cwd).is_dir():
+            raise BridgeError("usage", f"{cwd!r} is not a directory.", hint="Give one with --cwd.")
+        # No await from here on.
+        self._check_running()
+        python = definition.kind is RuntimeKind.PYTHON
+        make_key = SessionKey.subagent if python else SessionKey.acp
+        record = SessionRecord(
+            key=make_key(definition.id, self._services.ids.uuid4()),
+            state=SessionState.IDLE,
+            cwd=cwd,
+            created_at=self._services.now(),
+            runtime=definition.kind,
+            lineage=self._lineage(requester),
+            one_shot=request.one_shot,
+            auth_source=auth_source(definition, request.env),
+            definition={"id": definition.id, "revision": self._setting.config().revision},
+        )
+        session = self._make(record, definition)
+        session.inbox.reserve()
+        self._directory.add(session)
+        return session
+
+    def _choose_agent(self, request: RunRequest) -> AgentDefinition:
+        config = self._setting.config()
+        if request.agent:
+            return routes.find_agent(request.agent, config)
+        cwd = request.cwd or request.caller_cwd
+        return config.default or self._setting.default_agent(request.env, cwd)
+
+    def _lineage(self, requester: Requester) -> Lineage:
+        """Return where a new session belongs; an agent's are its children, bounded (case 137)."""
+        parent = self._directory.parent_of_new(requester)
+        if parent is None:
+            return Lineage()
+        limits = self._setting.config().limits
+        depth = parent.record.lineage.depth + 1
+        if depth > limits.max_depth:
+            message = f"The depth would be {depth}; limits.maxDepth is {limits.max_depth}."
+            raise BridgeError("subagent_policy", message)
+        active = sum(child.active for child in self._directory.children(parent.key))
+        bound = limits.max_children_per_session
+        if active >= bound:
+            message = f"{active} children are active; limits.maxChildrenPerSession is {bound}."
+            raise BridgeError("subagent_policy", message)
+        return Lineage(parent.key, parent.record.lineage.root or parent.key, depth)
+
+    # ---- On record ----
+
+    async def _put_on_record(
+        self, session: Session, requester: Requester, request: RunRequest, key: str, *, new: bool
+    ) -> RunRecord:
+        """Store a run, and its session if it is new; nothing is left of what cannot be stored."""
+        run_id = str(self._services.ids.uuid4())
+        record = RunRecord(
+            run_id=run_id,
+            session=session.key,
+            requested_by=requester.label(),
+            accepted_at=self._services.now(),
+            correlation_id=request.correlation_id or run_id,
+            idempotency_key=key,
+        )
+        try:
+            await self._services.log.open(session.key)
+            if new and not session.closing:
+                await self._services.ledger.put_session(session.record)
+            session.check_open()
+            self._check_running()
+            await self._put_run(record)
+        except BridgeError:
+            if new and not session.closing:
+                self._undo(session)
+            raise
+        await self._check_still_open(session, record)
+        return record
+
+    async def _put_run(self, record: RunRecord) -> None:
+        if not await self._services.ledger.put_run(record):
+            raise BridgeError("internal", "The run is on record already.")
+
+    def _undo(self, session: Session) -> None:
+        self._directory.drop(session)
+        closed = replace(
+            session.record, state=SessionState.CLOSED, close_reason=CloseReason.CLEANUP
+        )
+        self._services.scribe.put(lambda: self._services.ledger.put_session(closed))
+
+    async def _check_still_open(self, session: Session, record: RunRecord) -> None:
+        """Give a run its outcome whose session was ended while it was being stored."""
+        if not session.closing:
+            return
+        now = self._services.now()
+        await self._services.ledger.finish_run(
+            record.run_id, Outcome.CANCELLED, "cancelled", None, now
+        )
+        self._check_running()
+        session.check_open()
+
+    def _submit(
+        self, session: Session, run: RunRecord, request: RunRequest, requester: Requester
+    ) -> RunReceipt:
+        """Hand the run over; nothing can go wrong any more, and nothing is awaited."""
+        prompt = PromptRequest(
+            requester=requester,
+            key=session.key,
+            content=request.content,
+            correlation_id=run.correlation_id,
+            idempotency_key=run.idempotency_key,
+            on_permission=request.on_permission,
+            timeout=request.timeout,
+            detached=request.detached,
+        )
+        session.env = request.env or session.env
+        turn = Turn(run.run_id, prompt, run.accepted_at)
+        after = self._services.log.last_seq(session.key)
+        self._runs.add(session, turn)
+        if session.submit(turn):
+            self._start(session)
+        live = [s for s in self._directory if s.live or s is session]
+        warnings = tuple(w for w in view.shared_directories(live) if str(session.key) in w)
+        return RunReceipt(session.key, run.run_id, after, str(session.key.agent), warnings)

@@ -1,0 +1,91 @@
+"""Which sessions there are, who spawned whom, and who may see or touch which of them."""
+
+from collections.abc import Iterator
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.requesters import Requester, Role
+from acpbridge.router import routes
+from acpbridge.router.authorize import Action, Target, authorize, may
+from acpbridge.router.session import Session
+
+
+class Directory:
+    """All sessions of the router by key, in the order they were made."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[SessionKey, Session] = {}
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._sessions.values()))
+
+    def add(self, session: Session) -> None:
+        """Take a session in."""
+        self._sessions[session.key] = session
+
+    def drop(self, session: Session) -> None:
+        """Forget a session that was never put on record."""
+        self._sessions.pop(session.key, None)
+
+    def get(self, key: SessionKey) -> Session | None:
+        """Return a session, None if there is none of this key."""
+        return self._sessions.get(key)
+
+    def children(self, parent: SessionKey) -> list[Session]:
+        """Return what a session has spawned itself."""
+        return [s for s in self._sessions.values() if s.record.lineage.parent == parent]
+
+    def with_descendants(self, tops: list[Session]) -> list[Session]:
+        """Return sessions with all that was spawned below them, each once, the given ones first."""
+        keys = dict.fromkeys(session.key for session in tops)
+        parents = self._parents()
+        for top in tops:
+            keys |= dict.fromkeys(routes.descendants(top.key, parents))
+        return [self._sessions[key] for key in keys]
+
+    # ---- Who may ----
+
+    def find(self, text: str, requester: Requester, action: Action) -> Session:
+        """Return the one session that a key, or a part of one, means.
+
+        What a requester may not see, does not exist for it (case 139).
+
+        Raises:
+            BridgeError: `no_such_session`, `ambiguous_key`, `permission_denied`.
+        """
+        key = routes.find_session(text, [s.key for s in self.visible(requester)])
+        authorize(action, requester, self._target(key))
+        return self._sessions[key]
+
+    def visible(self, requester: Requester) -> list[Session]:
+        """Return the sessions that a requester may see."""
+        return [s for s in self._sessions.values() if self.may(Action.SEE, requester, s.key)]
+
+    def may(self, action: Action, requester: Requester, key: SessionKey) -> bool:
+        """Tell whether a requester may do something to a session."""
+        if requester.role is Role.OPERATOR:
+            return True
+        return may(action, requester, self._target(key))
+
+    def parent_of_new(self, requester: Requester) -> Session | None:
+        """Return the session whose child a new one will be; None: it is nobody's.
+
+        Raises:
+            BridgeError: `permission_denied` for an agent of no session that is known here,
+                `session_closed` if its session is being ended (G12).
+        """
+        if requester.role is not Role.AGENT:
+            return None
+        parent = None if requester.session is None else self._sessions.get(requester.session)
+        if parent is None:
+            message = "An agent of an unknown session may not run anything."
+            raise BridgeError("permission_denied", message)
+        if parent.closing:
+            raise BridgeError("session_closed", "The session that asks is being ended.")
+        return parent
+
+    def _target(self, key: SessionKey) -> Target:
+        return Target(key, routes.ancestors(key, self._parents()))
+
+    def _parents(self) -> dict[SessionKey, SessionKey | None]:
+        return {key: s.record.lineage.parent for key, s in self._sessions.items()}

@@ -1,0 +1,189 @@
+"""How turns and sessions are ended, and what is said of it: receipts of what is proven.
+
+An end that was begun is seen through: it runs in a task of the router's, and whoever asked for it
+may go away meanwhile. A full disk or a failing audit keeps nobody from ending anything.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from acpbridge.controller.census import ProcessInfo
+from acpbridge.errors import BridgeError
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.requesters import Requester
+from acpbridge.model.sessions import CloseReason
+from acpbridge.permissions.audit import Audit
+from acpbridge.router.api import CancelReceipt, KillReceipt
+from acpbridge.router.authorize import Action
+from acpbridge.router.directory import Directory
+from acpbridge.router.session import Session
+from acpbridge.router.setting import Inspector
+from acpbridge.router.turns import Turn
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+# The grace of the ladder for a turn whose client has vanished. Seconds.
+VANISHED_GRACE: Final = 2.0
+
+# A note in the audit holds up an end for so long at most. Seconds.
+NOTE_WAIT: Final = 1.0
+
+
+class Ending:
+    """Ends turns and sessions.
+
+    Args:
+        directory: the sessions that there are.
+        inspector: what really runs.
+        audit: has who ended what.
+        tasks: outlive whoever asks.
+    """
+
+    def __init__(
+        self, directory: Directory, inspector: Inspector, audit: Audit, tasks: TaskGroup
+    ) -> None:
+        self._directory = directory
+        self._inspector = inspector
+        self._audit = audit
+        self._tasks = tasks
+
+    async def cancel(self, key: str, grace: float, requester: Requester) -> CancelReceipt:
+        """End the running turn; see `RouterApi.cancel`."""
+        session = self._directory.find(key, requester, Action.CANCEL)
+
+        async def work() -> CancelReceipt:
+            rung, ended, stop_reason = await session.cancel(grace)
+            await self._note("cancel", session.key, requester, rung=rung, ended=ended)
+            return CancelReceipt(session.key, rung, ended, stop_reason)
+
+        return await self._seen_through(work)
+
+    async def close(self, key: str, requester: Requester) -> SessionKey:
+        """End a session politely, with its children; see `RouterApi.close`."""
+        session = self._directory.find(key, requester, Action.CLOSE)
+        receipts = await self._end("close", [session], CloseReason.CLOSED, None, requester)
+        left = sorted(pid for receipt in receipts for pid in receipt.survivors)
+        if left:
+            message = f"Processes of {session.key} are left: {left}."
+            raise BridgeError("survivors", message, data={"survivors": left})
+        return session.key
+
+    async def kill(
+        self, keys: list[str], grace: float | None, requester: Requester
+    ) -> list[KillReceipt]:
+        """End sessions with all below them; see `RouterApi.kill`."""
+        targets = [self._directory.find(key, requester, Action.KILL) for key in keys]
+        return await self._end("kill", targets, CloseReason.KILLED, grace, requester)
+
+    def vanished(self, left: list[tuple[Session, Turn]]) -> None:
+        """Begin to cancel turns that nobody waits for any more."""
+        for session, turn in left:
+            self._tasks.start_soon(self._give_up, session, turn)
+
+    async def stop(self) -> None:
+        """End every turn, question and tree, side by side, and leave the sessions idle."""
+        for session in self._directory:
+            session.mark_ending(None)
+        async with anyio.create_task_group() as tasks:
+            for session in self._directory:
+                if session.active:
+                    tasks.start_soon(self._end_one, session, None, None, [])
+
+    async def _give_up(self, session: Session, turn: Turn) -> None:
+        try:
+            await session.cancel_turn(turn, VANISHED_GRACE)
+        except Exception:
+            # The top of a task.
+            log.exception("a vanished client's turn could not be cancelled", run=turn.run_id)
+
+    async def _end(
+        self,
+        kind: str,
+        targets: list[Session],
+        reason: CloseReason,
+        grace: float | None,
+        requester: Requester,
+    ) -> list[KillReceipt]:
+        family = self._directory.with_descendants(targets)
+        asked = {session.key for session in targets}
+        ending = [s for s in family if s.key in asked or not s.closed]
+        # The whole lineage is closing before the first signal: nothing is spawned under it (G12).
+        for session in ending:
+            session.mark_ending(reason if session.key in asked else CloseReason.PARENT)
+
+        async def work() -> list[KillReceipt]:
+            receipts: list[KillReceipt] = []
+            async with anyio.create_task_group() as tasks:
+                for session in targets:
+                    tasks.start_soon(partial(self._note, kind, session.key, requester, grace=grace))
+                for session in ending:
+                    why = reason if session.key in asked else CloseReason.PARENT
+                    tasks.start_soon(self._end_one, session, why, grace, receipts)
+            order = [session.key for session in ending]
+            return sorted(receipts, key=lambda receipt: order.index(receipt.key))
+
+        return await self._seen_through(work)
+
+    async def _end_one(
+        self,
+        session: Session,
+        reason: CloseReason | None,
+        grace: float | None,
+        receipts: list[KillReceipt],
+    ) -> None:
+        """End one session whatever happens to others, and look afresh at what is left of it."""
+        began = time.monotonic()
+        name = str(session.key)
+        before: list[ProcessInfo] = []
+        left: tuple[int, ...] = ()
+        try:
+            before = await self._inspector.processes(name)
+            left = await session.end(reason, grace)
+        except Exception:
+            # The top of a task: the others are ended all the same.
+            log.exception("a session could not be ended", key=name)
+        # What was born since is in the shim's own report, or still there under this name.
+        now = await self._inspector.processes(name)
+        alive = {*left, *await self._inspector.alive(before), *(process.pid for process in now)}
+        killed = tuple(process.pid for process in before if process.pid not in alive)
+        took = round((time.monotonic() - began) * 1000)
+        receipts.append(KillReceipt(session.key, killed, tuple(sorted(alive)), took))
+
+    async def _seen_through(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Have work done to its end, even if its caller is cancelled."""
+        results: list[T] = []
+        failures: list[Exception] = []
+        done = anyio.Event()
+
+        async def run() -> None:
+            try:
+                results.append(await work())
+            except Exception as error:  # noqa: BLE001 -- the top of a task; raised where it is awaited
+                failures.append(error)
+            finally:
+                done.set()
+
+        self._tasks.start_soon(run)
+        await done.wait()
+        if failures:
+            raise failures[0]
+        if not results:
+            raise BridgeError("daemon_stopping", "The daemon was stopped meanwhile.")
+        return results[0]
+
+    async def _note(self, kind: str, key: SessionKey, requester: Requester, **fields: Any) -> None:
+        """Tell the audit, if it can be told."""
+        values = {"session": str(key), "by": requester.label(), "pid": requester.pid, **fields}
+        try:
+            with anyio.move_on_after(NOTE_WAIT):
+                await self._audit.note(kind, values)
+        except BridgeError as error:
+            log.warning("the audit was not told", kind=kind, key=str(key), code=error.code)

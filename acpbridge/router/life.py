@@ -1,0 +1,244 @@
+"""One process of a session, from the turn that it was started for to the proof of its end.
+
+It waits for a place, brings the agent up, opens its session, and runs turns until none comes, the
+agent dies, or somebody wants it gone. What that makes of the session is the session's business.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+import structlog
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.events import Fact
+from acpbridge.model.permission import Reason
+from acpbridge.model.sessions import SessionState
+from acpbridge.router.book import Book
+from acpbridge.router.host import Host
+from acpbridge.router.ladder import descend, ended_within
+from acpbridge.router.opening import can_reopen, open_session
+from acpbridge.router.services import Services
+from acpbridge.router.turns import Inbox, Turn
+from acpbridge.runtimes.base import RuntimeSession, SessionSpec
+from acpbridge.transport.tasks import background
+
+log = structlog.get_logger(__name__)
+
+# A killed turn may still answer within this, so that its end is the agent's own. Seconds.
+ANSWER_WAIT: Final = 1.0
+
+# Between two rungs of the ladder for a turn that ran into its own limit. Seconds.
+TIMEOUT_GRACE: Final = 2.0
+
+
+class Life:
+    """One process; also the holder of its place.
+
+    Args:
+        book: the session's record.
+        host: its side of the seam.
+        inbox: where its turns come from.
+        services: what it works with.
+
+    Attributes:
+        agent: what runs it, once that is up.
+        opened: whether the agent's session was opened.
+        died: why the agent is gone, if nobody here wanted it gone.
+    """
+
+    def __init__(self, book: Book, host: Host, inbox: Inbox, services: Services) -> None:
+        self._book = book
+        self._host = host
+        self._inbox = inbox
+        self._services = services
+        self.agent: RuntimeSession | None = None
+        self.opened = False
+        self.died: BridgeError | None = None
+        self._leaving = False
+        self._idle_since: float | None = None
+        self._scope = anyio.CancelScope()
+        self._waiting = anyio.CancelScope()
+
+    # ---- What others ask ----
+
+    def leave(self) -> None:
+        """Run no further turn; that the agent is gone from now on is no death."""
+        self._leaving = True
+        self._waiting.cancel()
+
+    def abandon(self) -> None:
+        """End a process that no prompt was sent to yet, or the wait for one."""
+        self.leave()
+        self._scope.cancel()
+
+    async def end(self, turn: Turn | None, grace: float | None) -> tuple[int, ...]:
+        """End the turn and the process; return the pids that are left.
+
+        Args:
+            turn: under way, already marked as cancelling.
+            grace: seconds after stdin was closed; None for the agent's own, 0 for at once.
+        """
+        self.leave()
+        agent = self.agent
+        left: tuple[int, ...] = ()
+        if agent is not None:
+            if turn is not None and self.opened:
+                agent.cancel()
+                if grace != 0:
+                    await ended_within(turn, ANSWER_WAIT)
+            left = await agent.stop(grace)
+        self._scope.cancel()
+        return left
+
+    def idle_since(self) -> float | None:
+        """Monotonic seconds since when its process could give way, None if it cannot."""
+        if self.agent is None or not can_reopen(self.agent.capabilities):
+            return None
+        return self._idle_since
+
+    def give_way(self) -> None:
+        """End the idle process; the next prompt reopens the session."""
+        self.leave()
+
+    # ---- The session's task ----
+
+    async def run(
+        self, turn: Turn, definition: AgentDefinition, build_spec: Callable[[], SessionSpec]
+    ) -> None:
+        """Live: start for a turn, and return when the whole process tree is gone.
+
+        Raises:
+            BridgeError: the agent could not be started, or its session not be opened.
+        """
+        with self._scope:
+            await self._services.places.acquire(self)
+            try:
+                self._host.begin(turn)
+                await self._book.save(state=SessionState.STARTING)
+                runtime = self._services.runtime(definition)
+                async with runtime.connect(build_spec(), self._host) as agent:
+                    await self._with_agent(agent, turn)
+            finally:
+                self._services.places.release(self)
+
+    async def _with_agent(self, agent: RuntimeSession, turn: Turn) -> None:
+        self.agent = agent
+        self._host.emit(Fact("process_started", {"pid": agent.pid}))
+        try:
+            await self._open(agent)
+            async with background(lambda: self._watch_death(agent)):
+                await self._turns(agent, turn)
+        finally:
+            # Also of a dead agent: the rest of its tree is not gone yet (case 5).
+            self._book.note(state=SessionState.STOPPING)
+
+    async def _open(self, agent: RuntimeSession) -> None:
+        known = self._book.record.agent_session_id
+        session_id = await open_session(agent, self._host, known)
+        self.opened = True
+        opens = self._book.record.opens + 1
+        self._book.note(
+            state=self._shown(SessionState.READY),
+            agent_session_id=session_id,
+            mode=agent.mode,
+            opens=opens,
+            last_error=None,
+        )
+
+    async def _watch_death(self, agent: RuntimeSession) -> None:
+        self._note_death(await agent.died())
+        self._waiting.cancel()
+
+    def _note_death(self, error: BaseException) -> None:
+        if self._over():
+            return
+        if not isinstance(error, BridgeError):
+            error = BridgeError("agent_died", "The agent is gone.")
+        self.died = error
+        self._book.note(last_error=error.to_json())
+        self._services.broker.withdraw(self._host.key, Reason.AGENT_DIED)
+
+    # ---- Turns ----
+
+    def _over(self) -> bool:
+        return self._leaving or self._host.closing or self.died is not None
+
+    def _shown(self, state: SessionState) -> SessionState:
+        return SessionState.STOPPING if self._over() else state
+
+    async def _turns(self, agent: RuntimeSession, first: Turn) -> None:
+        """Run a turn and those that come after it, while the agent is there."""
+        turn: Turn | None = first
+        while turn is not None:
+            await self._run(agent, turn)
+            if self._over():
+                return
+            turn = self._inbox.take()
+            if turn is None and not self._book.record.one_shot:
+                turn = await self._next()
+            if turn is not None:
+                self._host.take(turn)
+                self._host.begin(turn)
+
+    async def _next(self) -> Turn | None:
+        """Wait for a turn; None when the process was idle too long, has died, or must go."""
+        self._idle_since = self._services.clock.monotonic()
+        self._waiting = anyio.CancelScope()
+        self._services.places.check()
+        try:
+            with self._waiting, anyio.move_on_after(self._services.idle_ttl()):
+                while not self._over():
+                    await self._inbox.news()
+                    # It may have been cancelled since: then wait on.
+                    if not self._over() and (turn := self._inbox.take()) is not None:
+                        return turn
+        finally:
+            self._idle_since = None
+        return None if self._over() else self._inbox.take()
+
+    async def _run(self, agent: RuntimeSession, turn: Turn) -> None:
+        """Run one turn to its outcome."""
+        await self._book.save(state=self._shown(SessionState.RUNNING), mode=agent.mode)
+        if turn.cancelling:
+            self._turn_over()
+            await self._host.cancelled(turn)  # a prompt sent now would never hear of it (case 25)
+        else:
+            await self._prompt(agent, turn)
+        await self._book.save(mode=agent.mode)
+
+    async def _prompt(self, agent: RuntimeSession, turn: Turn) -> None:
+        self._services.faults("session.before_prompt")
+        try:
+            async with background(lambda: self._limit(agent, turn)):
+                result = await agent.prompt(turn.request.content)
+        except BridgeError as error:
+            if error.code == "agent_died":
+                self._note_death(error)
+            self._turn_over()
+            await self._host.fail(turn, error)
+            if turn.error is not None:
+                self._book.note(last_error=turn.error.to_json())
+        else:
+            self._turn_over()
+            await self._host.complete(turn, result)
+
+    def _turn_over(self) -> None:
+        """Change what is shown before the turn is told to be over: nobody sees it run on."""
+        self._book.note(state=self._shown(SessionState.READY))
+
+    async def _limit(self, agent: RuntimeSession, turn: Turn) -> None:
+        """End the turn when its own limit has passed."""
+        if turn.request.timeout is None:
+            return
+        await anyio.sleep(turn.request.timeout)
+        if turn.cancelling:
+            return  # somebody was faster
+        turn.timed_out = True
+        self._host.mark_cancelling(turn)
+        try:
+            await descend(turn, agent, TIMEOUT_GRACE, self.leave)
+        except Exception:
+            # The top of a task.
+            log.exception("a turn beyond its limit could not be ended", run=turn.run_id)

@@ -1,0 +1,71 @@
+"""What there is to see: sessions, their turns and their processes. Never cached."""
+
+from collections import Counter
+from typing import Any
+
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.requesters import Requester
+from acpbridge.router import view
+from acpbridge.router.authorize import Action
+from acpbridge.router.directory import Directory
+from acpbridge.router.services import Services
+from acpbridge.router.setting import Inspector, Setting
+
+
+class Looking:
+    """Answers who wants to see.
+
+    Args:
+        directory: the sessions that there are.
+        inspector: what really runs.
+        services: the open questions, and the clock.
+        setting: what is known of the daemon.
+    """
+
+    def __init__(
+        self, directory: Directory, inspector: Inspector, services: Services, setting: Setting
+    ) -> None:
+        self._directory = directory
+        self._inspector = inspector
+        self._services = services
+        self._setting = setting
+
+    async def status(self, key: str, requester: Requester) -> dict[str, Any]:
+        """Return the truth, now; see `RouterApi.status`."""
+        visible = self._directory.visible(requester)
+        if key:
+            shown = [self._directory.find(key, requester, Action.SEE)]
+        else:
+            shown = [session for session in visible if session.active]
+        rows = []
+        for session in shown:
+            # The tree first: the state that is told with it is then not older than it.
+            processes = await self._inspector.processes(str(session.key))
+            base = view.row(session, self._pending()[session.key])
+            rows.append(view.with_processes(base, processes))
+        pending = self._pending()
+        live = [session for session in visible if session.live]
+        warnings = [*self._setting.notices(), *self._setting.config().warnings]
+        return {
+            "daemon": self._setting.daemon.to_json(self._inspector.keeper_pid),
+            "sessions": rows,
+            "unowned": [],
+            "pendingPermissions": sum(pending[session.key] for session in visible),
+            "warnings": [*warnings, *view.shared_directories(live)],
+            "observedAt": self._services.now(),
+        }
+
+    def sessions(self, requester: Requester, *, everything: bool) -> list[dict[str, Any]]:
+        """Return rows, the newest last; see `RouterApi.sessions`."""
+        pending = self._pending()
+        seen = [s for s in self._directory.visible(requester) if everything or s.active]
+        seen.sort(key=lambda session: session.record.created_at)
+        return [view.row(session, pending[session.key]) for session in seen]
+
+    def matching(self, agent: str, requester: Requester) -> list[str]:
+        """Return keys of live sessions; see `RouterApi.matching`."""
+        active = [session for session in self._directory.visible(requester) if session.active]
+        return [str(s.key) for s in active if agent in ("", str(s.key.agent))]
+
+    def _pending(self) -> Counter[SessionKey]:
+        return Counter(question.request.session for question in self._services.broker.questions())

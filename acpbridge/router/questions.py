@@ -1,0 +1,79 @@
+"""Questions on their way: from the broker into log and ledger, and from people to the broker."""
+
+from typing import Any
+
+from acpbridge.model.events import Fact
+from acpbridge.model.permission import Decision, Effect, PermissionRequest, Question
+from acpbridge.model.requesters import Requester
+from acpbridge.router.authorize import Action
+from acpbridge.router.directory import Directory
+from acpbridge.router.services import Services
+from acpbridge.store.records import QuestionRecord
+
+
+class Questions:
+    """What is asked and decided in all sessions.
+
+    Args:
+        directory: who may see which session.
+        services: broker, log, ledger and scribe.
+    """
+
+    def __init__(self, directory: Directory, services: Services) -> None:
+        self._directory = directory
+        self._services = services
+        self._stored: set[str] = set()
+
+    def listed(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return the open questions; see `RouterApi.questions`."""
+        return [
+            question.to_json()
+            for question in self._services.broker.questions()
+            if self._directory.may(Action.LIST_QUESTIONS, requester, question.request.session)
+        ]
+
+    async def answer(
+        self,
+        question: str,
+        requester: Requester,
+        *,
+        option_id: str | None,
+        effect: Effect | None,
+        note: str,
+    ) -> dict[str, Any]:
+        """Answer a question; see `RouterApi.answer`. The broker audits refusals too (row 24)."""
+        decision = await self._services.broker.answer(
+            question, requester=requester, option_id=option_id, effect=effect, note=note
+        )
+        return {"id": question, **decision.to_json()}
+
+    # ---- What the broker tells ----
+
+    def asked(self, question: Question) -> None:
+        """Put an open question into its session's log, and on record."""
+        request = question.request
+        fact = Fact("permission_asked", question.to_json())
+        self._services.log.append(request.session, request.turn, fact)
+        record = QuestionRecord(
+            request.id, request.session, request.turn, question.asked_at, question.expires_at
+        )
+        self._stored.add(request.id)
+        self._services.scribe.put(lambda: self._services.ledger.put_question(record))
+
+    def decided(self, request: PermissionRequest, decision: Decision) -> None:
+        """Put a decision into its session's log, and on record if anybody was asked."""
+        subject = request.ask.subject
+        values = {
+            "id": request.id,
+            "title": subject.title,
+            "kind": subject.kind,
+            "toolCallId": subject.tool_call_id,
+            **decision.to_json(),
+        }
+        fact = Fact("permission_decided", values)
+        self._services.log.append(request.session, request.turn, fact)
+        if request.id not in self._stored:
+            return
+        self._stored.discard(request.id)
+        ledger, now = self._services.ledger, self._services.now()
+        self._services.scribe.put(lambda: ledger.decide_question(request.id, decision, now))

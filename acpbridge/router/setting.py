@@ -1,0 +1,47 @@
+"""Where the router finds itself: what it is told by those who made it, and may ask of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from acpbridge.config.snapshot import Config
+from acpbridge.controller.census import ProcessInfo
+from acpbridge.model.agents import AgentDefinition
+from acpbridge.router.view import DaemonInfo
+
+
+class Inspector(Protocol):
+    """What really runs, from the kernel."""
+
+    @property
+    def keeper_pid(self) -> int:
+        """Of the keeper."""
+        ...
+
+    async def processes(self, name: str) -> list[ProcessInfo]:
+        """Return the whole tree of one session."""
+        ...
+
+    async def alive(self, processes: list[ProcessInfo]) -> list[int]:
+        """Return the pids of those that still live."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the router is told.
+
+    Attributes:
+        daemon: what `status` says of the daemon.
+        config: the configuration in force.
+        default_agent: which agent runs where none is named and none is configured, given the
+            caller's environment and directory.
+        learn: told of a caller's environment, so that its secrets are known to redaction.
+        notices: what an operator should know.
+    """
+
+    daemon: DaemonInfo
+    config: Callable[[], Config]
+    default_agent: Callable[[Mapping[str, str], str], AgentDefinition]
+    learn: Callable[[Mapping[str, str]], None]
+    notices: Callable[[], list[str]]

@@ -1,0 +1,49 @@
+"""Real agents for these tests: a supervisor, and sessions of the scripted fake."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.supervisor import Supervisor
+from acpbridge.model.agents import AgentDefinition, AgentFacts
+from acpbridge.model.keys import AgentId
+from acpbridge.runtimes.acp import AcpRuntime
+from acpbridge.runtimes.base import RuntimeSession, SessionSpec
+from fixtures.fake_acp import fake_agent
+from tests.unit.runtimes.scenarios import Recorder, spec_fields
+
+
+@asynccontextmanager
+async def supervisor(folder: Path) -> AsyncIterator[Supervisor]:
+    async with Supervisor(folder / "journal.json", ShimContainment(), lambda said: said) as parent:
+        yield parent
+
+
+@asynccontextmanager
+async def fake_session(
+    folder: Path,
+    host: Recorder,
+    *options: str,
+    mode: str | None = None,
+    facts: AgentFacts | None = None,
+    start_seconds: float = 15.0,
+) -> AsyncIterator[RuntimeSession]:
+    """Connect to a fake agent of its own, with its log in the folder; it is not opened yet."""
+    argv = fake_agent("--log", str(folder / "log.jsonl"), *options)
+    facts = AgentFacts() if facts is None else facts
+    definition = AgentDefinition(AgentId("fake"), command=argv, mode=mode, facts=facts)
+    spec = SessionSpec(**spec_fields(definition, str(folder)), start_seconds=start_seconds)
+    async with (
+        supervisor(folder) as parent,
+        AcpRuntime(parent).connect(spec, host) as session,
+    ):
+        yield session
+
+
+def received(folder: Path) -> list[dict[str, Any]]:
+    """Return the messages that the fake agent has received, in order."""
+    records = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    return [json.loads(record["line"]) for record in records if record["event"] == "line"]

@@ -1,0 +1,479 @@
+"""The command line as a person uses it: real processes, a real daemon, a real terminal."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from acpbridge import __version__
+from tests.integration.daemon_home import Home, alive, daemon_home, wait_gone
+
+QUICK = ("status", "sessions", "kill", "cancel", "close")
+SLOW = ("anyio", "pydantic", "pydantic_core", "structlog", "rich", "psutil", "asyncio")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with daemon_home(tmp_path) as made:
+        yield made
+
+
+def key_of(home: Home, *args: str) -> str:
+    """Detach a run and return the key, once its turn runs."""
+    done = home.run("run", "--detach", *args)
+    assert done.code == 0, done
+    key = done.out.strip()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        rows = home.run("status", key, "--json").json["sessions"]
+        # Something was said: the directives before a hang are done.
+        if rows[0]["state"] == "running" and rows[0]["turn"]["lastUpdateAt"]:
+            return key
+        time.sleep(0.05)
+    raise AssertionError(home.run("status", key).out)
+
+
+# ---- run ----
+
+
+def test_a_run_shows_words_on_stdout_and_all_else_on_stderr(home: Home) -> None:
+    done = home.run("run", "think hm\nplan\nsay one\ntool read a-file\nsay two")
+    assert (done.code, done.out) == (0, "one\ntwo\n")
+    for part in ("agent: fake (the default)", "session: agent:fake:acp:", "thought: hm"):
+        assert part in done.err
+    assert "plan: look around (completed)" in done.err
+    assert "tool read: a-file" in done.err
+
+
+def test_json_is_an_event_a_line_that_ends_with_the_turn(home: Home) -> None:
+    done = home.run("run", "--agent", "fake", "--format", "json", "say hello")
+    assert (done.code, done.err) == (0, "")
+    events = done.events
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    (update,) = [event["update"] for event in events if event["type"] == "update"]
+    assert update["content"] == {"type": "text", "text": "hello"}
+    assert events[-1]["type"] == "turn_ended"
+    assert events[-1]["stopReason"] == "end_turn"
+
+
+def test_quiet_is_the_last_message_and_a_prompt_comes_from_stdin(home: Home) -> None:
+    script = "say one\ntool read a-file\nsay two"
+    assert home.run("run", "--format", "quiet", "-", stdin=script).out == "two\n"
+    assert home.run("run", "--format", "quiet", stdin=script).out == "two\n"
+
+
+def test_a_session_is_gone_on_with(home: Home) -> None:
+    first = home.run("run", "--mode", "session", "--format", "quiet", "say one")
+    key = home.session()["key"]
+    again = home.run("run", "--session", key[-6:], "--format", "json", "say two")
+    here = home.run("run", "--continue", "--format", "json", "say three")
+    assert (first.code, again.code, here.code) == (0, 0, 0)
+    assert {event["key"] for event in (*again.events, *here.events)} == {key}
+    assert home.session()["opens"] == 1
+
+
+@pytest.mark.parametrize("args", [("run", ""), ("run", "-"), ("run", "--cwd", "/nowhere", "x")])
+def test_a_wrong_use_ends_with_2_and_starts_nothing(tmp_path: Path, args: tuple[str, ...]) -> None:
+    with daemon_home(tmp_path) as home:
+        done = home.run(*args, stdin="")
+        assert done.code == 2
+        assert done.err.startswith("error (usage): ")
+        assert "\nnext: " in done.err
+        assert not (home.path / "daemon.lock").exists()
+
+
+@pytest.mark.timeout(40)
+def test_exit_codes_tell_how_a_turn_ended(home: Home) -> None:
+    home.configure(
+        fake=(),
+        stubborn=("--reject-cancels",),
+        dead=("--die-at-start", "4", "--stderr", "no luck today"),
+        strange=("--protocol-version", "7"),
+        login=("--auth-required", "new", "--auth-method", "web"),
+    )
+    ask = 'ask execute "rm x"\nsay on'
+    expected = [
+        (("say on",), 0),
+        (("--on-permission", "deny", ask), 0),
+        (("stop refusal",), 1),
+        (("stop max_tokens",), 1),
+        (("error -32603 broken",), 1),
+        (("--timeout", "0.3", "hang"), 3),
+        (("--agent", "nobody", "say on"), 4),
+        (("--session", "nothing", "say on"), 4),
+        (("--agent", "stubborn", "--on-permission", "deny", ask), 5),
+        (("crash 3",), 6),
+        (("--agent", "dead", "say on"), 6),
+        (("--agent", "strange", "say on"), 6),
+        (("--agent", "login", "say on"), 7),
+    ]
+    home.run("daemon", "start")
+    with ThreadPoolExecutor(4) as pool:
+        ended = list(pool.map(lambda row: home.run("run", *row[0]), expected))
+    for (args, code), done in zip(expected, ended, strict=True):
+        assert done.code == code, (args, done)
+        if code in (3, 4, 6, 7):
+            assert "error (" in done.err
+            assert "next: " in done.err
+        assert "Traceback" not in done.err
+    assert "no luck today" in home.run("run", "--agent", "dead", "say on").err
+
+
+def test_a_broken_configuration_ends_with_2(home: Home) -> None:
+    (home.path / "config.yaml").write_text("agents: {lst: []}\n", encoding="utf-8")
+    done = home.run("run", "say on")
+    assert done.code == 2
+    assert "error (config_error)" in done.err
+    assert "lst" in done.err
+
+
+def test_a_daemon_that_dies_in_mid_turn_ends_the_run_with_8(home: Home) -> None:
+    with home.running("run", "--format", "json", "say on\nhang") as run:
+        assert run.stdout is not None
+        while b'"update"' not in run.stdout.readline():
+            pass
+        os.kill(home.daemon_pid(), signal.SIGKILL)
+        rest = run.stdout.read().splitlines()
+        assert run.wait(10) == 8
+        assert b'"turn_failed"' in rest[-1]
+        assert b'"connection_closed"' in rest[-1]
+
+
+def test_after_the_daemon_was_killed_a_session_is_interrupted(home: Home) -> None:
+    key = key_of(home, "children setsid env-i\nhang")
+    pids = [process["pid"] for process in home.session()["processes"]]
+    os.kill(home.daemon_pid(), signal.SIGKILL)
+    assert wait_gone(pids, 5) == []
+    assert home.run("status").out == "no daemon\n"
+    (row,) = home.run("sessions", "--all", "--json").json["sessions"]
+    assert (row["key"], row["state"]) == (key, "interrupted")
+    assert home.run("sessions", "--json").json == {"sessions": []}
+
+
+# ---- questions ----
+
+
+def test_a_question_is_answered_from_another_terminal(home: Home, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    script = f'ask execute "rm -r /tmp/\\u202ex" do {trace}\nsay on'
+    with home.running("run", script) as run:
+        question = home.wait_question()
+        shown = home.run("permissions")
+        assert "rm -r /tmp/⟨U+202E⟩x" in shown.out
+        assert home.session()["turn"]["waitsFor"] == "permission"
+        wrong = home.run("permissions", "answer", question["id"], "--option", "no-such")
+        assert (wrong.code, trace.exists()) == (2, False)
+        answer = home.run("permissions", "answer", question["id"], "--allow", "--json")
+        assert answer.json["effect"] == "allow"
+        out, err = run.communicate(timeout=10)
+        assert (run.returncode, trace.exists()) == (0, True)
+        assert out.endswith(b"on\n")
+        command = f"--home {home.path} permissions answer {question['id']} --allow"
+        assert command in err.decode()
+    assert home.run("permissions", "answer", question["id"], "--deny").code == 4
+    assert home.run("permissions", "answer", "no-such", "--deny").code == 4
+
+
+def test_a_question_is_answered_at_the_terminal(home: Home, tmp_path: Path) -> None:
+    answers = [("y", True), ("n", False), ("1", True), ("3", False), ("allow_once", True)]
+    for number, (typed, ran) in enumerate(answers):
+        trace = tmp_path / f"trace-{number}"
+        with home.terminal("run", f'say on\nask execute "rm x" do {trace}') as terminal:
+            shown = terminal.expect("answer [1-3, y = allow once, n = deny]: ")
+            assert "on\r\n" in shown
+            assert "command  rm x" in shown
+            assert "1) allow once  [allow_once]  id allow_once" in shown
+            terminal.type("what?\n")
+            terminal.expect("that is none of the answers")
+            terminal.expect("n = deny]: ")
+            assert not trace.exists()
+            terminal.type(f"{typed}\n")
+            assert terminal.wait() == 0
+        assert (typed, trace.exists()) == (typed, ran)
+
+
+def test_a_question_at_the_terminal_is_taken_back_and_can_be_left(
+    home: Home, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    ask = f'ask execute "rm x" do {trace}\n'
+    with home.terminal("run", f"{ask}{ask}say on") as terminal:
+        terminal.expect("n = deny]: ")
+        terminal.type("1")  # not sent: it must not answer the next question
+        home.run("permissions", "answer", home.wait_question()["id"], "--deny")
+        terminal.expect("the question was decided elsewhere: deny by operator")
+        terminal.expect("n = deny]: ")
+        terminal.type("\x04")
+        terminal.expect("the question waits in the inbox")
+        assert not trace.exists()
+        assert home.run("permissions", "answer", home.wait_question()["id"], "--allow").code == 0
+        assert terminal.wait() == 0
+    assert trace.read_text() == "executed\n"
+
+
+def test_an_option_of_unknown_kind_is_flagged_and_must_be_confirmed(
+    home: Home, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    script = f'ask execute "rm x" odd:strange reject_once do {trace}\nsay on'
+    with home.terminal("run", script) as terminal:
+        assert "! unknown kind" in terminal.expect("n = deny]: ")
+        terminal.type("1\n")
+        terminal.expect("to confirm, type the option's id (odd): ")
+        terminal.type("y\n")
+        terminal.expect("not confirmed")
+        terminal.expect("n = deny]: ")
+        terminal.type("1\n")
+        terminal.expect("(odd): ")
+        terminal.type("odd\n")
+        assert terminal.wait() == 0
+    assert trace.exists()
+
+
+# ---- Ctrl-C, cancel, kill ----
+
+
+def test_ctrl_c_cancels_and_the_second_one_leaves_at_once(home: Home) -> None:
+    with home.terminal("run", "say on\nhang") as terminal:
+        terminal.expect("on")
+        terminal.type("\x03")
+        assert terminal.wait() == 130
+    with home.terminal("run", "say on\nignore-cancel 50") as terminal:
+        terminal.expect("still here")
+        terminal.type("\x03")
+        terminal.expect("cancelling")
+        began = time.monotonic()
+        terminal.type("\x03")
+        assert terminal.wait() == 130
+        assert time.monotonic() - began < 1
+
+
+def test_a_turn_that_is_cancelled_from_elsewhere_ends_with_130(home: Home) -> None:
+    with home.running("run", "--format", "json", "say on\nhang") as run:
+        assert run.stdout is not None
+        while b'"update"' not in run.stdout.readline():
+            pass
+        receipt = home.run("cancel", "--last", "--json").json
+        assert (receipt["rung"], receipt["turnEnded"]) == ("cancel", True)
+        assert run.wait(10) == 130
+
+
+def test_cancel_goes_down_the_ladder_as_far_as_it_must(home: Home) -> None:
+    deaf = key_of(home, "say on\nignore-cancel 50")
+    receipt = home.run("cancel", deaf, "--grace", "0.3", "--json")
+    assert receipt.code == 0
+    assert receipt.json["turnEnded"] is True
+    assert receipt.json["rung"] in ("close", "kill")
+    idle = home.run("cancel", deaf, "--json")
+    assert (idle.code, idle.json["rung"]) == (0, "none")
+    assert home.run("cancel", "--last").code == 4
+
+
+def test_kill_ends_a_whole_evil_tree_and_names_it(home: Home) -> None:
+    key = key_of(home, "children setsid env-i double-forked term-ignoring\nhang")
+    shown = home.run("status", key).out
+    assert "acpb-shim" in shown
+    assert "running" in shown
+    pids = {process["pid"] for process in home.session()["processes"]}
+    assert len(pids) >= 6
+    done = home.run("kill", key.rpartition(":")[2], "--now", "--json")
+    (result,) = done.json["results"]
+    assert (done.code, done.json["ok"], result["key"]) == (0, True, key)
+    assert set(result["killed"]) >= pids
+    assert result["survivors"] == []
+    assert [pid for pid in pids if alive(pid)] == []
+    closed = home.run("status", key, "--json").json["sessions"][0]
+    assert (closed["state"], closed["closeReason"]) == ("closed", "killed")
+    assert home.run("run", "--session", key, "say on").code == 1
+
+
+def test_kill_all_kill_by_agent_and_kill_with_nothing_to_kill(home: Home) -> None:
+    home.configure(fake=(), other=())
+    one, two = key_of(home, "say on\nhang"), key_of(home, "--agent", "other", "say on\nhang")
+    killed = home.run("kill", "--agent", "other", "--now", "--json").json["results"]
+    assert [result["key"] for result in killed] == [two]
+    killed = home.run("kill", "--all", "--now", "--json").json["results"]
+    assert [result["key"] for result in killed] == [one]
+    assert home.run("kill", "--all", "--json").json == {"ok": True, "results": []}
+    assert home.run("kill", "--agent", "nobody").code == 4
+    assert home.run("kill", "nothing").code == 4
+    assert home.run("kill").code == 2
+
+
+# ---- the daemon ----
+
+
+def test_without_a_daemon_the_quick_commands_start_none(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        done = home.run("status", "--json")
+        assert (done.code, done.json["daemon"], done.json["sessions"]) == (0, None, [])
+        fields = {"daemon", "sessions", "unowned", "pendingPermissions", "warnings", "observedAt"}
+        assert set(done.json) == fields
+        assert home.run("status").out == "no daemon\n"
+        assert home.run("kill", "--all").code == 0
+        assert home.run("kill", "some").code == 4
+        assert home.run("cancel", "some").code == 4
+        assert home.run("daemon", "stop").code == 0
+        assert home.run("daemon", "status").out == "no daemon\n"
+        assert not (home.path / "daemon.lock").exists()
+
+
+def test_one_daemon_runs_and_start_is_idempotent(home: Home) -> None:
+    assert home.run("daemon", "start").code == 0
+    pid = home.daemon_pid()
+    again = home.run("daemon", "start")
+    assert (again.code, f"pid {pid}" in again.out) == (0, True)
+    second = home.run("daemon", "run")
+    assert second.code == 1
+    assert "error (daemon_running)" in second.err
+    assert f"pid {pid}" in second.err
+    assert home.status()["daemon"]["pid"] == pid
+    assert home.run("daemon", "stop").code == 0
+    assert not alive(pid)
+
+
+@pytest.mark.timeout(60)
+def test_a_frozen_daemon_is_told_in_time_and_killed_past(home: Home) -> None:
+    key = key_of(home, "children setsid env-i\nhang")
+    pids = [process["pid"] for process in home.session()["processes"]]
+    frozen = home.daemon_pid()
+    # The journal names the session by now: it was written before the agent could say a word.
+    os.kill(frozen, signal.SIGSTOP)
+    began = time.monotonic()
+    commands = (["status"], ["kill", "nothing"], ["daemon", "stop"], ["sessions"])
+    with ExitStack() as stack:
+        for process in [stack.enter_context(home.running(*command)) for command in commands]:
+            _, err = process.communicate(timeout=10)
+            assert (process.returncode, time.monotonic() - began < 7) == (8, True)
+            assert b"error (daemon_frozen)" in err
+    killed = home.run("kill", key[-8:], "--json", limit=20)
+    (result,) = killed.json["results"]
+    assert (killed.code, result["survivors"]) == (0, [])
+    assert set(result["killed"]) >= set(pids)
+    assert [pid for pid in pids if alive(pid)] == []
+    forced = home.run("daemon", "stop", "--force", limit=30)
+    assert (forced.code, alive(frozen)) == (0, False)
+    assert home.run("status").out == "no daemon\n"
+
+
+def test_stop_by_force_takes_the_trees_of_a_frozen_daemon_with_it(home: Home) -> None:
+    key_of(home, "children setsid env-i\nhang")
+    pids = [process["pid"] for process in home.session()["processes"]]
+    os.kill(home.daemon_pid(), signal.SIGSTOP)
+    assert home.run("daemon", "stop", "--force").code == 0
+    assert [pid for pid in pids if alive(pid)] == []
+
+
+# ---- everything else ----
+
+
+def test_a_closed_pipe_ends_quietly(home: Home) -> None:
+    with home.running("run", "stream 20000 100") as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.read(100)
+        run.stdout.close()
+        assert run.wait(10) in (0, 1)
+        err = run.stderr.read()
+        assert b"Traceback" not in err
+        assert b"BrokenPipe" not in err
+    for command in (["status"], ["sessions", "--all"], ["permissions"], ["--help"]):
+        read, write = os.pipe()
+        os.close(read)
+        try:
+            done = subprocess.run(
+                home.argv(*command),
+                stdin=subprocess.DEVNULL,
+                stdout=write,
+                stderr=subprocess.PIPE,
+                timeout=10,
+                env=home.env,
+                check=False,
+            )
+        finally:
+            os.close(write)
+        assert done.returncode in (0, 1)
+        assert b"BrokenPipe" not in done.stderr
+
+
+def test_a_slow_reader_can_still_press_ctrl_c(home: Home) -> None:
+    with home.running("run", "stream 5000 200\nhang") as run:
+        assert run.stdout is not None
+        run.stdout.read(100)  # and then no more: the pipe fills up
+        deadline = time.monotonic() + 5
+        while home.session()["state"] != "running" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        run.send_signal(signal.SIGINT)
+        run.stdout.read()
+        assert run.wait(10) == 130
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_quick_command_imports_nothing_that_is_slow(tmp_path: Path, name: str) -> None:
+    code = (
+        "import sys\n"
+        "from acpbridge.cli.root import main\n"
+        "try:\n"
+        "    main(sys.argv[1:])\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        f"print([name for name in {SLOW!r} if name in sys.modules])\n"
+    )
+    args = [name, "--help"] if name == "sessions" else [name, *([] if name == "status" else ["k"])]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--home", str(tmp_path), *args],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    assert done.stdout.splitlines()[-1] == "[]", done
+
+
+def test_every_command_has_help_and_the_version_is_told(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        assert __version__ in home.run("--version").out
+        listed = home.run("--help").out
+        for name in (*QUICK, "run", "permissions", "daemon", "serve"):
+            assert name in listed
+            shown = home.run(name, "--help")
+            assert (shown.code, shown.err) == (0, "")
+        assert "Examples:" in home.run("run", "--help").out
+        wrong = home.run("no-such-command")
+        assert (wrong.code, wrong.err.startswith("error (usage): ")) == (2, True)
+
+
+def test_a_python_agent_is_served_on_stdio(home: Home) -> None:
+    (home.path / "greeter.py").write_text(
+        "print('not on the wire')\nasync def greet(turn):\n    return 'hello'\n", encoding="utf-8"
+    )
+    home.env["PYTHONPATH"] = os.pathsep.join(
+        [str(home.path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    served = subprocess.Popen(
+        home.argv("serve", "greeter:greet"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=home.env,
+    )
+    with served:
+        assert served.stdin is not None
+        assert served.stdout is not None
+        served.stdin.write(
+            b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+        )
+        served.stdin.flush()
+        assert b'"protocolVersion": 1' in served.stdout.readline()
+        served.stdin.close()
+        assert served.wait(10) == 0
+    missing = home.run("serve", "greeter:nobody")
+    assert (missing.code, "error (usage)" in missing.err) == (2, True)

@@ -1,0 +1,328 @@
+"""What the next start ends of a daemon that was killed together with all its helpers, and whom not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from acpbridge.controller.journal import Entry, Journal, Tree
+from acpbridge.controller.sweep import sweep
+from acpbridge.transport import keeper as kernel
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Observer
+
+PATIENCE = 15  # seconds; everything here takes milliseconds
+
+# Does not end with its input, nor by TERM; makes a child that hides, and one without environment.
+AGENT = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for kind in sys.argv[2:]:
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() != 0:
+            os._exit(0)
+        if kind == "bare":
+            code = "import signal;signal.pause()"
+            os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", code, sys.argv[1]], {})
+        while True:
+            signal.pause()
+while True:
+    signal.pause()
+"""
+
+# A daemon as far as this goes: a supervisor with agents, until it is killed.
+DAEMON = """
+import json, os, sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+import anyio
+from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.process import LaunchSpec
+from acpbridge.controller.supervisor import Supervisor
+agent, home, marker, *names = sys.argv[1:]
+
+async def main():
+    journal = Path(home, "processes.json")
+    async with Supervisor(journal, ShimContainment(), str) as mine, AsyncExitStack() as stack:
+        shims = []
+        for name in names:
+            argv = (sys.executable, "-I", "-S", "-c", agent, marker, "deep", "bare")
+            env = {"TEST": marker, "ACPBRIDGE_HOME": home, "ACPBRIDGE_MARK": name + "." + "0" * 32}
+            process = await stack.enter_async_context(mine.launch(LaunchSpec(name, argv, env, "/")))
+            shims.append(process.child.shim.pid)
+        print(json.dumps([*shims, mine.keeper_pid, mine._keeper.guard.pid, os.getpid()]), flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+# Leaves a process behind that is nobody's, in the end a child of init.
+LAUNCHER = """
+import os, signal, sys
+os.setsid()
+if os.fork() != 0:
+    os._exit(0)
+if sys.argv[2:]:
+    child = os.fork()
+    if child == 0:
+        if sys.argv[2] == "bare":
+            code = "import os,signal;os.write(1,b'%d\\\\n'%os.getpid());os.close(1);signal.pause()"
+            os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", code, sys.argv[1]], {})
+        os.write(1, b"%d\\n" % os.getpid())
+        os.close(1)
+        while True:
+            signal.pause()
+os.write(1, b"%d\\n" % os.getpid())
+os.close(1)
+while True:
+    signal.pause()
+"""
+
+KEY = "agent:x:main"
+
+
+def entry(pid: int) -> Entry:
+    row = kernel.read_process(pid)
+    assert row is not None
+    return Entry(pid, row.start_ticks)
+
+
+def alive(*pids: int) -> list[bool]:
+    rows = [kernel.read_process(pid) for pid in pids]
+    return [row is not None and row.alive for row in rows]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Look at the kernel's tables until they say so."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+class Left:
+    """Starts processes that nobody owns, and ends those that a test leaves alive."""
+
+    def __init__(self, observer: "Observer", stack: ExitStack) -> None:
+        self._observer = observer
+        self._stack = stack
+
+    def start(self, *kinds: str, **env: str) -> tuple[Entry, ...]:
+        """Leave one behind; return it last, and before it its child, if it has one."""
+        argv = [sys.executable, "-I", "-S", "-c", LAUNCHER, self._observer.marker, *kinds]
+        env |= {"TEST": self._observer.marker}
+        done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, check=True)
+        found = [entry(int(pid)) for pid in done.stdout.split()]
+        for left in found:
+            self._stack.callback(kernel.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
+        if not kinds:
+            return tuple(found)
+        row = kernel.read_process(found[0].pid)
+        assert row is not None
+        return tuple(found) if row.ppid == found[1].pid else tuple(reversed(found))
+
+
+@pytest.fixture
+def left(observer: "Observer") -> Iterator[Left]:
+    """Give the test a way to leave processes behind, and end them after it."""
+    with ExitStack() as stack:
+        yield Left(observer, stack)
+    wait_for(lambda: observer.alive() == {})
+
+
+def marked(home: Path, key: str = KEY) -> dict[str, str]:
+    return {"ACPBRIDGE_HOME": str(home), "ACPBRIDGE_MARK": f"{key}.{uuid4().hex}"}
+
+
+@contextmanager
+def finished() -> Iterator[Entry]:
+    """Give an entry of a process that has just been there."""
+    with subprocess.Popen(["true"]) as process:
+        found = entry(process.pid)
+    yield found
+
+
+def write(home: Path, daemon: Entry, *trees: Tree, **changes: object) -> Path:
+    journal = Journal(
+        kernel.boot_id(),
+        os.getuid(),
+        daemon,
+        Entry(daemon.pid, daemon.start_ticks),
+        {f"agent:x{number}:main": tree for number, tree in enumerate(trees)},
+    )
+    path = home / "processes.json"
+    replace(journal, **changes).write(path)  # type: ignore[arg-type]
+    return path
+
+
+def dead_daemon() -> Entry:
+    """Return a daemon that was there a moment ago: whatever is started now is younger."""
+    with finished() as found:
+        return found
+
+
+def test_what_is_left_when_all_are_killed_at_once_is_ended_by_the_next_start_g5(
+    tmp_path: Path, observer: "Observer"
+) -> None:
+    names = ["agent:x:main", "agent:y:main"]
+    argv = [sys.executable, "-c", DAEMON, AGENT, str(tmp_path), observer.marker, *names]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout
+        helpers = json.loads(daemon.stdout.readline())
+        path = tmp_path / "processes.json"
+
+        def recorded() -> bool:
+            journal = Journal.read(path)
+            trees = journal.trees.values() if journal is not None else ()
+            return [len(tree.members) for tree in trees] == [3, 3]
+
+        wait_for(recorded)
+        for pid in helpers:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in helpers:
+            os.kill(pid, signal.SIGKILL)
+    survivors = set(observer.alive())
+    assert len(survivors) == 6
+    assert set(sweep(path, str(tmp_path))) == survivors
+    wait_for(lambda: observer.alive() == {})
+    assert sweep(path, str(tmp_path)) == []
+
+
+def test_who_was_not_written_down_yet_is_found_by_the_marker_with_all_below_g5(
+    tmp_path: Path, left: Left
+) -> None:
+    path = write(tmp_path, dead_daemon())
+    bare, top = left.start("bare", **marked(tmp_path))
+    acp = f"agent:x:acp:{uuid4()}"
+    (second,) = left.start(**marked(tmp_path, acp))
+    assert sweep(path, str(tmp_path)) == sorted([bare.pid, top.pid, second.pid])
+    assert not any(alive(bare.pid, top.pid, second.pid))
+
+
+def test_a_stranger_who_has_the_number_of_a_dead_member_lives_g6(
+    tmp_path: Path, left: Left
+) -> None:
+    (stranger,) = left.start()
+    wrong = Entry(stranger.pid, stranger.start_ticks + 1)
+    earlier = Entry(stranger.pid, stranger.start_ticks - 1)
+    path = write(
+        tmp_path, dead_daemon(), Tree(wrong, wrong, (wrong, earlier)), Tree(earlier, wrong)
+    )
+    assert sweep(path, str(tmp_path)) == []
+    assert alive(stranger.pid) == [True]
+
+
+@pytest.mark.parametrize("changes", [{"boot_id": "another"}, {"uid": os.getuid() + 1}])
+def test_a_journal_of_another_boot_or_user_touches_nobody_g6(
+    tmp_path: Path, left: Left, changes: dict[str, object]
+) -> None:
+    daemon = dead_daemon()
+    child, top = left.start("plain", **marked(tmp_path))
+    path = write(tmp_path, daemon, Tree(top, top, (child,)), **changes)
+    assert sweep(path, str(tmp_path)) == []
+    assert alive(child.pid, top.pid) == [True, True]
+    (tmp_path / "processes.json").write_text("garbage")
+    assert sweep(path, str(tmp_path)) == []
+    (tmp_path / "processes.json").unlink()
+    assert sweep(path, str(tmp_path)) == []
+    assert alive(child.pid, top.pid) == [True, True]
+
+
+def test_a_marker_that_is_not_one_of_ours_means_nothing(tmp_path: Path, left: Left) -> None:
+    path = write(tmp_path, dead_daemon())
+    ours = marked(tmp_path)
+    others = [
+        {},
+        {"ACPBRIDGE_HOME": ours["ACPBRIDGE_HOME"]},
+        {"ACPBRIDGE_MARK": ours["ACPBRIDGE_MARK"]},
+        ours | {"ACPBRIDGE_HOME": str(tmp_path / "other")},
+        ours | {"ACPBRIDGE_HOME": str(tmp_path) + "/"},
+        ours | {"ACPBRIDGE_MARK": "x"},
+        ours | {"ACPBRIDGE_MARK": KEY},
+        ours | {"ACPBRIDGE_MARK": f"{KEY}.short"},
+        ours | {"ACPBRIDGE_MARK": f"no key.{uuid4().hex}"},
+        {"XACPBRIDGE_MARK": ours["ACPBRIDGE_MARK"], "XACPBRIDGE_HOME": str(tmp_path)},
+    ]
+    pids = [left.start(**env)[0].pid for env in others]
+    assert sweep(path, str(tmp_path)) == []
+    assert all(alive(*pids))
+
+
+def test_who_is_older_than_the_daemon_was_none_of_its_agents(tmp_path: Path, left: Left) -> None:
+    (older,) = left.start(**marked(tmp_path))
+    path = write(tmp_path, Entry(older.pid + 1, older.start_ticks + 1))
+    assert sweep(path, str(tmp_path)) == []
+    path = write(tmp_path, Entry(2**22 - 1, older.start_ticks))
+    assert sweep(path, str(tmp_path)) == [older.pid]
+
+
+def test_who_lives_below_a_daemon_that_is_alive_is_not_touched(tmp_path: Path, left: Left) -> None:
+    child, top = left.start("plain", **marked(tmp_path))
+    path = write(tmp_path, top, Tree(child, child, (child,)))
+    assert sweep(path, str(tmp_path)) == []
+    assert alive(child.pid, top.pid) == [True, True]
+
+
+def test_the_sweeper_spares_itself_and_all_above_and_below(
+    tmp_path: Path, left: Left, observer: "Observer"
+) -> None:
+    # A daemon that is started from within a tree that a dead one left behind.
+    code = """
+import json, subprocess, sys
+from pathlib import Path
+from acpbridge.controller.sweep import sweep
+child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()", sys.argv[2]],
+                         stdin=subprocess.PIPE)
+print(json.dumps([sweep(Path(sys.argv[1], "processes.json"), sys.argv[1]), child.poll()]))
+child.kill()
+child.wait()
+"""
+    write(tmp_path, dead_daemon())
+    (stray,) = left.start(**marked(tmp_path))
+    # `env` stands in for a shell of that tree, above the sweeper.
+    argv = ["/bin/sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", code]
+    done = subprocess.run(
+        [*argv, str(tmp_path), observer.marker],
+        env=os.environ | marked(tmp_path),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [[stray.pid], None]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start another user's process")
+def test_another_users_process_with_our_marker_is_not_touched_g6(
+    tmp_path: Path, observer: "Observer"
+) -> None:
+    path = write(tmp_path, dead_daemon())
+    code = "import os,signal;os.setuid(65534);os.write(1,b'!');os.close(1);signal.pause()"
+    argv = [sys.executable, "-I", "-S", "-c", "import os,sys\n" + DETACH + code, observer.marker]
+    env = marked(tmp_path) | {"TEST": observer.marker}
+    done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, check=True)
+    assert done.stdout == b"!"
+    (theirs,) = observer.alive()
+    try:
+        assert sweep(path, str(tmp_path)) == []
+        assert alive(theirs) == [True]
+    finally:
+        os.kill(theirs, signal.SIGKILL)
+        wait_for(lambda: observer.alive() == {})
+
+
+DETACH = """
+os.setsid()
+if os.fork() != 0:
+    os._exit(0)
+"""

@@ -1,0 +1,136 @@
+"""One daemon per state directory: who holds the lock, who takes it over, what is in its way."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from acpbridge.daemon.lock import DaemonLock, held, holder
+from acpbridge.errors import BridgeError
+
+HOLDER = """
+import sys
+from pathlib import Path
+from acpbridge.daemon.lock import DaemonLock
+DaemonLock(Path(sys.argv[1])).acquire()
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def refused(path: Path) -> BridgeError:
+    with pytest.raises(BridgeError) as caught:
+        DaemonLock(path).acquire()
+    return caught.value
+
+
+def test_the_holder_is_named_to_whoever_comes_second_g9(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    first = DaemonLock(path)
+    first.acquire()
+    error = refused(path)
+    assert error.code == "daemon_running"
+    assert error.data == {"pid": os.getpid()}
+    assert str(os.getpid()) in error.message
+    assert held(path)
+    first.release()
+    first.release()
+    assert not held(path)
+    DaemonLock(path).acquire()
+
+
+def test_a_lock_whose_holder_was_killed_is_taken_over_g9(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    argv = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert held(path)
+        assert holder(path) == process.pid
+        assert refused(path).data == {"pid": process.pid}
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not held(path)
+        assert holder(path) == process.pid
+        mine = DaemonLock(path)
+        mine.acquire()
+        assert holder(path) == os.getpid()
+        mine.release()
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "1\n", "-5\n", "99999999999\n", "12", "\xff"])
+def test_what_stands_in_the_file_decides_nothing_case_65(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "daemon.lock"
+    path.write_text(text, encoding="latin-1")
+    path.chmod(0o644)
+    assert not held(path)
+    assert holder(path) >= 0
+    mine = DaemonLock(path)
+    mine.acquire()
+    assert path.read_text(encoding="ascii") == f"{os.getpid()}\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    mine.release()
+    assert path.exists()
+
+
+def test_the_number_of_a_stranger_is_never_more_than_a_number_case_65(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        path.write_text(f"{stranger.pid}\n", encoding="ascii")
+        mine = DaemonLock(path)
+        mine.acquire()
+        mine.release()
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_the_file_that_is_in_the_way_is_named_case_65(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    path.mkdir()
+    for _ in range(2):
+        error = refused(path)
+        assert error.code == "not_our_socket"
+        assert str(path) in error.message
+        assert str(path) in error.hint
+    path.rmdir()
+    path.symlink_to(tmp_path / "elsewhere")
+    assert refused(path).code == "not_our_socket"
+    assert not (tmp_path / "elsewhere").exists()
+    path.unlink()
+    os.mkfifo(path)
+    assert refused(path).code == "not_our_socket"
+    assert refused(tmp_path / "nowhere" / "daemon.lock").code == "not_our_socket"
+
+
+def test_a_look_at_the_lock_does_not_turn_a_starting_daemon_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "daemon.lock"
+    path.touch()
+    looking = os.open(path, os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    # The look is over at the moment of the second try.
+    monkeypatch.setattr("acpbridge.daemon.lock.time.sleep", lambda _: os.close(looking))
+    mine = DaemonLock(path)
+    mine.acquire()
+    mine.release()
+
+
+def test_without_a_file_nobody_holds_it(tmp_path: Path) -> None:
+    assert not held(tmp_path / "daemon.lock")
+    assert holder(tmp_path / "daemon.lock") == 0
+    assert not (tmp_path / "daemon.lock").exists()
+
+
+def test_an_exec_does_not_inherit_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    mine = DaemonLock(path)
+    mine.acquire()
+    with subprocess.Popen(["sleep", "60"], close_fds=False) as child:
+        mine.release()
+        assert not held(path)
+        child.kill()

@@ -1,0 +1,162 @@
+"""Tasks beside a body: its error passes as it is, theirs comes in a group, none outlives it."""
+
+import asyncio
+
+import anyio
+import pytest
+
+from acpbridge.errors import BridgeError
+from acpbridge.transport.tasks import background
+
+HANG = 10
+
+
+class Life:
+    """A task that runs until it is cancelled, and tells that it ended."""
+
+    def __init__(self) -> None:
+        self.started = anyio.Event()
+        self.ended = False
+
+    async def __call__(self) -> None:
+        self.started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+            self.ended = True
+
+
+async def fail() -> None:
+    raise ValueError("a task broke")
+
+
+async def test_leaving_the_body_cancels_the_tasks_and_waits_for_them() -> None:
+    lives = [Life(), Life()]
+    with anyio.fail_after(HANG):
+        async with background(*lives) as tasks:
+            late = Life()
+            tasks.start_soon(late)
+            for life in (*lives, late):
+                await life.started.wait()
+    assert all(life.ended for life in (*lives, late))
+
+
+@pytest.mark.parametrize("error", [BridgeError("busy", "x"), KeyError("k"), SystemExit(3)])
+async def test_an_error_of_the_body_passes_unwrapped(error: BaseException) -> None:
+    life = Life()
+
+    async def run() -> None:
+        async with background(life):
+            await life.started.wait()
+            raise error
+
+    with anyio.fail_after(HANG), pytest.raises(type(error)) as caught:
+        await run()
+    assert caught.value is error
+    assert life.ended
+
+
+async def test_a_broken_task_cancels_the_body_and_fails_with_a_group() -> None:
+    life = Life()
+    with anyio.fail_after(HANG), pytest.raises(ExceptionGroup) as caught:
+        async with background(life, fail):
+            await anyio.sleep_forever()
+    assert caught.group_contains(ValueError, match="a task broke")
+    assert life.ended
+
+
+async def test_a_broken_task_is_not_hidden_by_what_the_body_raises_then() -> None:
+    async def run() -> None:
+        async with background(fail):
+            try:
+                await anyio.sleep_forever()
+            finally:
+                raise KeyError("clean-up")
+
+    with anyio.fail_after(HANG), pytest.raises(ExceptionGroup) as caught:
+        await run()
+    assert caught.group_contains(ValueError)
+
+
+async def test_a_task_that_breaks_while_it_is_cancelled_fails_with_a_group() -> None:
+    started = anyio.Event()
+
+    async def stubborn() -> None:
+        try:
+            started.set()
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("at the end")
+
+    with anyio.fail_after(HANG), pytest.raises(ExceptionGroup) as caught:
+        async with background(stubborn):
+            await started.wait()
+    assert caught.group_contains(ValueError, match="at the end")
+
+
+async def test_a_cancel_from_outside_passes_through() -> None:
+    life = Life()
+    reached = False
+    with anyio.fail_after(HANG), anyio.CancelScope() as outer:
+        async with background(life):
+            await life.started.wait()
+            outer.cancel()
+            await anyio.sleep_forever()
+        reached = True
+    assert outer.cancelled_caught
+    assert not reached
+    assert life.ended
+
+
+async def test_cancelling_the_group_itself_ends_the_body_quietly() -> None:
+    life = Life()
+    with anyio.fail_after(HANG):
+        async with background(life) as tasks:
+            await life.started.wait()
+            tasks.cancel_scope.cancel()
+            await anyio.sleep_forever()
+    assert life.ended
+
+
+async def test_a_native_cancel_passes_through() -> None:
+    life = Life()
+
+    async def run() -> None:
+        async with background(life):
+            await anyio.sleep_forever()
+
+    task = asyncio.create_task(run())
+    with anyio.fail_after(HANG):
+        await life.started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert task.cancelled()
+    assert life.ended
+
+
+async def test_the_caller_can_be_cancelled_again_afterwards() -> None:
+    with anyio.fail_after(HANG):
+        for _ in range(3):
+            with anyio.move_on_after(0) as limit:
+                async with background(Life()):
+                    await anyio.sleep_forever()
+            assert limit.cancelled_caught
+        await anyio.lowlevel.checkpoint()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_without_tasks_it_is_a_place_to_start_them() -> None:
+    async with background() as tasks:
+        done = anyio.Event()
+
+        async def one() -> None:
+            done.set()
+
+        tasks.start_soon(one)
+        with anyio.fail_after(HANG):
+            await done.wait()
