@@ -4,23 +4,21 @@ It reads the configuration file, wires ledger, log, broker, supervisor, runtimes
 together, and runs the daemon from its lock to its last breath.
 """
 
-import logging
 import os
 import signal
-import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
 import structlog
 
-from acpbridge import __version__
+from acpbridge import __version__, logs
 from acpbridge.config import catalogue
 from acpbridge.config.load import load
 from acpbridge.config.snapshot import Config
@@ -193,26 +191,6 @@ def _logged_in(definition: AgentDefinition, env: Mapping[str, str]) -> bool:
     return False
 
 
-def open_log(redactor: Redactor) -> None:
-    """Send the daemon's own log to stderr, a JSON object a line, redacted."""
-
-    def redact(_logger: Any, _method: str, event: Any) -> Any:
-        return redactor.value(dict(event))
-
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            redact,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=False,
-    )
-
-
 class _Sink:
     """Takes what the broker tells before there is a router to tell it to."""
 
@@ -247,7 +225,7 @@ async def open_router(
     """
     clock, ids, sink = SystemClock(), RandomIds(), _Sink()
     redactor = Redactor(os.environ.items())
-    open_log(redactor)
+    logs.to_stderr(redactor.value)
     notices: list[str] = []
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:

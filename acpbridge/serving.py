@@ -5,9 +5,12 @@ Of the same floor as `app`, and apart from it: an agent starts fast only without
 
 import anyio
 
+from acpbridge import logs
 from acpbridge.edge.load import load_entry
 from acpbridge.edge.serve import serve_stdio
 from acpbridge.edge.stdio import claim_stdio
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import agent_id
 from acpbridge.runtimes.python import PythonRuntime
 
 
@@ -23,4 +26,7 @@ def serve(entry: str) -> None:
 async def _serve(entry: str) -> None:
     # Claimed before the agent's module is imported: what that prints must not get into the wire.
     stdio = claim_stdio()
-    await serve_stdio(PythonRuntime(load_entry(entry)), stdio)
+    logs.to_stderr()
+    name = entry.rpartition(":")[2].replace(".", "-")
+    definition = AgentDefinition(agent_id(name), name=name, kind=RuntimeKind.PYTHON, entry=entry)
+    await serve_stdio(PythonRuntime(load_entry(entry)), stdio, definition=definition)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import anyio
+import click
 
 from acpbridge.cli.output import command_line, lines, say
 from acpbridge.cli.question import Answer, options, parse, render, ways
@@ -56,6 +57,13 @@ def waits(question: Question, home: str | None) -> str:
     return f"the question waits in the inbox; answer it with: {command} --allow (or --deny)"
 
 
+def _elsewhere(decision: Mapping[str, Any]) -> str:
+    if decision.get("effect") == "cancel":
+        return f"the question was withdrawn ({' '.join(lines(str(decision.get('reason'))))})"
+    text = f"{decision.get('effect')} by {decision.get('by') or decision.get('reason')}"
+    return f"the question was decided elsewhere: {' '.join(lines(text))}"
+
+
 class Terminal:
     """Asks the person at the terminal.
 
@@ -83,9 +91,7 @@ class Terminal:
         name = decision.get("id")
         self._waiting = [q for q in self._waiting if q.get("id") != name]
         if name == self._current and self._reading is not None and not self._mine:
-            by = decision.get("by") or decision.get("reason")
-            text = f"{decision.get('effect')} by {by}"
-            say(f"\nthe question was decided elsewhere: {' '.join(lines(text))}", fg="yellow")
+            say(f"\n{_elsewhere(decision)}", fg="yellow")
             self._reading.cancel()
 
     async def serve(self) -> None:
@@ -133,8 +139,6 @@ class Terminal:
 
     async def _read(self, prompt: str) -> str | None:
         # No line end: the answer is typed right behind it.
-        import click
-
         click.echo(prompt, nl=False, err=True)
         return await read_line()
 

@@ -1,5 +1,6 @@
 """The command group: finds the module of a command when it is used, and ends every error alike."""
 
+import errno
 import importlib
 import os
 import sys
@@ -86,12 +87,22 @@ def main(args: list[str] | None = None) -> Any:
     except BrokenPipeError:
         code = EXIT_FAILURE
         _let_go_of_output()
+    except OSError as error:
+        full = error.errno == errno.ENOSPC
+        where = f"{error.filename}: " if error.filename else ""
+        message = f"{where}{error.strerror or error}."
+        code = fail(BridgeError("store_full" if full else "internal", message, hint=_hint(full)))
+        _let_go_of_output()
     except BaseExceptionGroup as group:
         if group.split(BrokenPipeError)[1] is not None:
             raise
         code = EXIT_FAILURE
         _let_go_of_output()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hint(full: bool) -> str | None:  # noqa: FBT001 - full or not
+    return None if full else "Look at the permissions of the file or directory."
 
 
 def _of_click(error: click.ClickException) -> BridgeError:

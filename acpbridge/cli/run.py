@@ -86,6 +86,7 @@ def run(  # noqa: PLR0913 - one for each option
     directory = "" if cwd is None else _directory(ctx, cwd)
     import anyio
 
+    from acpbridge import logs
     from acpbridge.cli.turn import Drive
     from acpbridge.router.api import RunRequest
 
@@ -102,6 +103,7 @@ def run(  # noqa: PLR0913 - one for each option
         timeout=timeout,
         detached=detach,
     )
+    logs.to_stderr(quiet=True)
     drive = Drive(paths(ctx), request, shape, home(ctx))
     return anyio.run(partial(drive.run))
 

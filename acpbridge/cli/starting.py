@@ -2,6 +2,7 @@
 
 import anyio
 
+from acpbridge import logs
 from acpbridge.daemon.client import connect
 from acpbridge.daemon.paths import Paths
 
@@ -12,6 +13,7 @@ def start(paths: Paths) -> int:
     Raises:
         BridgeError: what kept it from starting, or from being reached.
     """
+    logs.to_stderr(quiet=True)
     return anyio.run(_start, paths)
 
 

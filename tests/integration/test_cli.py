@@ -255,6 +255,19 @@ def test_ctrl_c_cancels_and_the_second_one_leaves_at_once(home: Home) -> None:
         assert time.monotonic() - began < 1
 
 
+def test_ctrl_c_behind_somebody_elses_turn_leaves_that_alone(home: Home) -> None:
+    key = key_of(home, "say on\nhang")
+    with home.terminal("run", "--session", key, "say two") as terminal:
+        terminal.expect(f"session: {key}")
+        deadline = time.monotonic() + 5
+        while not home.session()["queueDepth"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        terminal.type("\x03")
+        assert terminal.wait() == 130
+    row = home.session()
+    assert (row["state"], row["turn"]["state"], row["queueDepth"]) == ("running", "running", 0)
+
+
 def test_a_turn_that_is_cancelled_from_elsewhere_ends_with_130(home: Home) -> None:
     with home.running("run", "--format", "json", "say on\nhang") as run:
         assert run.stdout is not None
@@ -374,7 +387,7 @@ def test_stop_by_force_takes_the_trees_of_a_frozen_daemon_with_it(home: Home) ->
 # ---- everything else ----
 
 
-def test_a_closed_pipe_ends_quietly(home: Home) -> None:
+def test_a_closed_pipe_ends_quietly_and_a_full_disk_with_an_error(home: Home) -> None:
     with home.running("run", "stream 20000 100") as run:
         assert run.stdout is not None
         assert run.stderr is not None
@@ -401,6 +414,13 @@ def test_a_closed_pipe_ends_quietly(home: Home) -> None:
             os.close(write)
         assert done.returncode in (0, 1)
         assert b"BrokenPipe" not in done.stderr
+    with Path("/dev/full").open("wb") as full:
+        argv = home.argv("run", "say on")
+        run = subprocess.run(
+            argv, stdout=full, stderr=subprocess.PIPE, timeout=10, env=home.env, check=False
+        )
+    assert run.returncode == 1
+    assert b"error (store_full)" in run.stderr
 
 
 def test_a_slow_reader_can_still_press_ctrl_c(home: Home) -> None:

@@ -16,7 +16,7 @@ INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 
 @pytest.mark.parametrize("source", ["pipe", "file"])
 @pytest.mark.parametrize("target", ["pipe", "file"])
-def test_output_is_protocol_only_over_pipes_and_files(
+def test_output_is_protocol_only_over_pipes_and_files_a22(
     source: str, target: str, tmp_path: Path
 ) -> None:
     given, taken, errors = tmp_path / "in", tmp_path / "out", tmp_path / "err"

@@ -1,4 +1,4 @@
-"""What the next start ends of a daemon that was killed together with all its helpers, and whom not."""
+"""Whom the next start ends of a daemon that was killed with all its helpers, and whom it spares."""
 
 import json
 import os
@@ -62,7 +62,8 @@ async def main():
             env = {"TEST": marker, "ACPBRIDGE_HOME": home, "ACPBRIDGE_MARK": name + "." + "0" * 32}
             process = await stack.enter_async_context(mine.launch(LaunchSpec(name, argv, env, "/")))
             shims.append(process.child.shim.pid)
-        print(json.dumps([*shims, mine.keeper_pid, mine._keeper.guard.pid, os.getpid()]), flush=True)
+        helpers = [*shims, mine.keeper_pid, mine._keeper.guard.pid, os.getpid()]
+        print(json.dumps(helpers), flush=True)
         await anyio.sleep_forever()
 
 anyio.run(main)
@@ -291,7 +292,7 @@ child.wait()
 """
     write(tmp_path, dead_daemon())
     (stray,) = left.start(**marked(tmp_path))
-    # `env` stands in for a shell of that tree, above the sweeper.
+    # The shell above the sweeper bears the marker too.
     argv = ["/bin/sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", code]
     done = subprocess.run(
         [*argv, str(tmp_path), observer.marker],
@@ -308,7 +309,8 @@ def test_another_users_process_with_our_marker_is_not_touched_g6(
 ) -> None:
     path = write(tmp_path, dead_daemon())
     code = "import os,signal;os.setuid(65534);os.write(1,b'!');os.close(1);signal.pause()"
-    argv = [sys.executable, "-I", "-S", "-c", "import os,sys\n" + DETACH + code, observer.marker]
+    detach = "import os\nos.setsid()\nif os.fork() != 0:\n    os._exit(0)\n"
+    argv = [sys.executable, "-I", "-S", "-c", detach + code, observer.marker]
     env = marked(tmp_path) | {"TEST": observer.marker}
     done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, check=True)
     assert done.stdout == b"!"
@@ -319,10 +321,3 @@ def test_another_users_process_with_our_marker_is_not_touched_g6(
     finally:
         os.kill(theirs, signal.SIGKILL)
         wait_for(lambda: observer.alive() == {})
-
-
-DETACH = """
-os.setsid()
-if os.fork() != 0:
-    os._exit(0)
-"""

@@ -19,6 +19,7 @@ FLOORS = (
     {"runtimes"},
     {"router"},
     {"daemon", "edge", "tools", "agents"},
+    {"logs"},
     {"app", "serving"},  # two roots: `serve` starts fast only without router and store
     {"cli"},
 )

@@ -87,7 +87,7 @@ async def client(*, opened: bool = True) -> AsyncIterator[Client]:
         await ours.aclose_both()
 
 
-async def test_nothing_is_served_before_initialize() -> None:
+async def test_nothing_is_served_before_initialize_a1_a2_a24() -> None:
     async with client(opened=False) as one:
         answer = await one.call("session/new", {"cwd": "/", "mcpServers": []})
         assert answer["error"]["code"] == -32600
@@ -114,7 +114,7 @@ async def test_nothing_is_served_before_initialize() -> None:
         ("_vendor/thing", {}, -32601),
     ],
 )
-async def test_a_request_that_cannot_be_served_has_its_error(
+async def test_a_request_that_cannot_be_served_has_its_error_a26(
     method: str, params: Any, code: int
 ) -> None:
     async with client() as one:
@@ -146,7 +146,7 @@ async def test_noise_is_answered_and_ends_nothing() -> None:
         assert "result" in await one.answer_to(1)
 
 
-async def test_prompts_of_one_session_run_one_after_another() -> None:
+async def test_prompts_of_one_session_run_one_after_another_a4_a13() -> None:
     async with client() as one:
         await one.send(one.prompt(1, "say 2"), one.prompt(2, "say 1"))
         told = [await one.receive() for _ in range(5)]
@@ -154,7 +154,7 @@ async def test_prompts_of_one_session_run_one_after_another() -> None:
     assert said == ["0;", "1;", 1, "0;", 2]
 
 
-async def test_a_cancel_right_behind_its_prompts_ends_them_all() -> None:
+async def test_a_cancel_right_behind_its_prompts_ends_them_all_a14() -> None:
     async with client() as one:
         await one.send(one.prompt(1, "hang"), one.prompt(2, "hang"), one.cancel())
         for number in (1, 2):
@@ -176,7 +176,7 @@ async def test_a_prompt_that_is_taken_back_is_answered_once_and_ended() -> None:
         assert (await one.answer_to(3))["result"] == {"stopReason": "end_turn"}
 
 
-async def test_a_closed_session_is_cancelled_and_gone() -> None:
+async def test_a_closed_session_is_cancelled_and_gone_a10() -> None:
     async with client() as one:
         close = {"id": 9, "method": "session/close", "params": {"sessionId": one.session}}
         await one.send(one.prompt(1, "hang"))
@@ -188,7 +188,7 @@ async def test_a_closed_session_is_cancelled_and_gone() -> None:
         assert (await one.answer_to(2))["error"]["code"] == -32002
 
 
-async def test_the_end_of_the_input_ends_a_turn_and_the_service() -> None:
+async def test_the_end_of_the_input_ends_a_turn_and_the_service_a25() -> None:
     async with client() as one:
         await one.send(one.prompt(1, "hang"))
         await one.receive()

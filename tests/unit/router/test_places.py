@@ -101,10 +101,19 @@ async def test_one_who_becomes_idle_later_gives_way_then() -> None:
 
 async def test_one_who_is_cancelled_holds_no_place_even_if_it_was_just_given() -> None:
     places, first = Places(lambda: 1), Holder()
+
+    async def hold() -> None:
+        holder = Holder()
+        await places.acquire(holder)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            places.release(holder)
+
     with anyio.fail_after(5):
         await places.acquire(first)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(places.acquire, Holder())
+            tasks.start_soon(hold)
             await anyio.wait_all_tasks_blocked()
             places.release(first)
             tasks.cancel_scope.cancel()

@@ -7,7 +7,7 @@ first word; `Diary` says what was done to agents, and lets a test wait for it.
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -121,7 +121,7 @@ class Agent:
         self.runtime = runtime
         self.spec = spec
         self.host = host
-        self.script = runtime.script
+        self.script = replace(runtime.script)
         self.pid = next(runtime.pids)
         self.mode: str | None = "default"
         self.tool_running = False

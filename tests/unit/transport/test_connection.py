@@ -435,6 +435,15 @@ async def test_the_end_of_the_stream_cancels_what_is_served() -> None:
         await raw.quiet()
 
 
+async def test_after_the_end_nothing_is_answered_any_more() -> None:
+    async with wired(Stubborn()) as (connection, raw):
+        await raw.send(ask(1))
+        await anyio.wait_all_tasks_blocked()
+        await raw.end.aclose()
+        await connection.closed.wait()
+        await raw.quiet()
+
+
 async def test_leaving_fails_requests_that_other_tasks_wait_for() -> None:
     codes: list[str] = []
     async with anyio.create_task_group() as tasks, wired() as (connection, raw):
@@ -508,6 +517,16 @@ async def test_a_peer_that_closed_its_stdin_is_still_read_case_75() -> None:
             await connection.drained()
     assert side.seen == [["last words"]]
     await here.aclose_both()
+
+
+async def test_a_peer_that_reads_no_more_is_taken_as_gone_though_it_keeps_its_stdout() -> None:
+    side = Side()
+    async with wired(side) as (connection, raw):
+        await raw.end._stream.receive_stream.aclose()
+        await raw.send({"method": "m", "params": ["last words"]})
+        with pytest.raises(BridgeError):
+            await connection.request("m", {})
+    assert side.seen == [["last words"]]
 
 
 # Noise.

@@ -110,6 +110,17 @@ async def test_a_cancel_from_outside_passes_through() -> None:
     assert life.ended
 
 
+async def test_a_cancel_from_outside_passes_through_where_there_are_no_tasks() -> None:
+    reached = False
+    with anyio.fail_after(HANG), anyio.CancelScope() as outer:
+        async with background():
+            outer.cancel()
+            await anyio.sleep_forever()
+        reached = True
+    assert outer.cancelled_caught
+    assert not reached
+
+
 async def test_cancelling_the_group_itself_ends_the_body_quietly() -> None:
     life = Life()
     with anyio.fail_after(HANG):

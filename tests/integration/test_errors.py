@@ -1,0 +1,151 @@
+"""Each way to fail has its code, its exit status and a hint of what to do next."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.fake_acp import fake_agent
+from tests.integration.daemon_home import Done, Home, daemon_home
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def configure(home: Home, *options: str, **fields: Any) -> None:
+    row = {"id": "a", "runtime": {"command": list(fake_agent(*options))}, **fields}
+    value = {"agents": {"list": [row]}, "limits": {"startSeconds": 2}}
+    (home.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
+
+
+def failed(done: Done, code: str, status: int) -> str:
+    """Check an error's code, status and hint; return all that was said."""
+    assert f"error ({code}): " in done.err, done
+    assert "\nnext: " in done.err, done
+    assert done.code == status, done
+    return done.err
+
+
+def test_case_67_a_missing_binary_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        value = {"agents": {"list": [{"id": "a", "runtime": {"command": ["no-such-program"]}}]}}
+        (home.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
+        said = failed(home.run("run", "hi"), "agent_not_found", 6)
+        assert "no-such-program" in said
+
+
+def test_case_106_a_missing_directory_is_not_taken_for_a_missing_program(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home)
+        said = failed(home.run("run", "hi", "--cwd", str(tmp_path / "gone")), "usage", 2)
+        assert "gone" in said
+
+
+def test_an_agent_that_dies_at_its_start_is_quoted(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home, "--die-at-start", "3", "--stderr", "no licence found")
+        said = failed(home.run("run", "hi"), "start_failed", 6)
+        assert "exit code 3" in said
+        assert "no licence found" in said
+
+
+def test_case_99_g10_an_agent_that_never_answers_is_ended_tree_and_all(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home, "--silent-start", "--mark", home.mark, "--children", "setsid", "env-i")
+        said = failed(home.run("run", "hi"), "start_timeout", 6)
+        assert "2 s" in said
+        assert not [c for c in home.marked().values() if home.mark in c]
+
+
+def test_case_100_an_agent_of_another_protocol_version_is_refused(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home, "--protocol-version", "2")
+        said = failed(home.run("run", "hi"), "protocol_version", 6)
+        assert "version 2" in said
+
+
+@pytest.mark.parametrize("how", ["--mode-deaf", "--mode-error"])
+def test_a_mode_that_is_not_confirmed_stops_before_the_first_prompt(
+    how: str, tmp_path: Path
+) -> None:
+    with daemon_home(tmp_path) as home:
+        log = tmp_path / "log"
+        configure(
+            home,
+            "--modes",
+            "loose,strict",
+            "--mode",
+            "loose",
+            how,
+            "--log",
+            str(log),
+            mode="strict",
+        )
+        failed(home.run("run", "hi"), "mode_not_set", 6)
+        assert "session/prompt" not in log.read_text(encoding="utf-8")
+
+
+def test_a_bad_configuration_names_file_line_and_key(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        text = "agents:\n  list:\n    - id: a\n      runtime: {kind: acp, comand: [x]}\n"
+        (home.path / "config.yaml").write_text(text, encoding="utf-8")
+        said = failed(home.run("run", "hi"), "config_error", 2)
+        assert f"{home.path / 'config.yaml'}, line 4" in said
+        assert "comand" in said
+        configure(home)
+
+
+def test_g9_a_second_daemon_ends_and_names_the_first(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        assert home.run("daemon", "start").code == 0
+        pid = home.daemon_pid()
+        said = failed(home.run("daemon", "run"), "daemon_running", 1)
+        assert str(pid) in said
+        assert home.daemon_pid() == pid
+
+
+def test_g23_a_state_directory_that_is_open_to_others_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "open"
+    other.mkdir()
+    other.chmod(0o755)
+    with daemon_home(tmp_path) as home:
+        done = home.run("--home", str(other), "run", "hi", "--agent", "demo")
+        said = failed(done, "not_our_socket", 8)
+        assert "chmod 700" in said
+    assert list(other.iterdir()) == []
+
+
+def test_an_unknown_key_is_not_found(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        home.run("daemon", "start")
+        for words in (("cancel", "nope"), ("kill", "nope"), ("run", "x", "--session", "nope")):
+            failed(home.run(*words), "no_such_session", 4)
+        failed(home.run("permissions", "answer", "nope", "--deny"), "no_such_question", 4)
+        failed(home.run("run", "x", "--agent", "nope"), "no_such_agent", 4)
+
+
+def test_a_full_inbox_is_busy(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home)
+        key = home.run("run", "hang", "--detach").out.strip()
+        for number in range(20):
+            queued = home.run("run", f"say {number}", "--session", key, "--detach")
+            assert queued.code == 0, queued
+        failed(home.run("run", "one more", "--session", key, "--detach"), "busy", 1)
+        assert home.session()["queueDepth"] == 20
+        home.run("kill", "--all", "--now")
+
+
+def test_case_94_an_agent_without_a_login_ends_with_7(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        for when in ("new", "prompt"):
+            configure(home, "--auth-required", when, "--auth-method", "house-key")
+            failed(home.run("run", "hi"), "auth_required", 7)
+
+
+def test_an_argument_of_the_wrong_kind_is_a_usage_error(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        for words in (("run", "x", "--timeout", "soon"), ("run", ""), ("nonsense",)):
+            assert home.run(*words).code == 2, words
+        assert sys.version_info >= (3, 11)
