@@ -1,8 +1,8 @@
 """The life of one agent process as a total table: every state meets every input. Pure.
 
-Two rules stand behind the cells. Only `end_tree` ends anything, and whoever reaches ENDING has
-asked for it. Only GONE says that nothing is left, and it is reached by proof alone: the report that
-the whole tree is gone.
+It begins when the process is there. Two rules stand behind the cells: whoever comes to ENDING has
+asked for it, and only GONE says that nothing is left, which is reached by proof alone, the report
+that the whole tree is gone. A death is told once, and only if nobody had asked for the end.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,15 @@ from typing import Final
 
 
 class Life(StrEnum):
-    """Where a process stands. READY means that `initialize` was answered, not that it runs."""
+    """Where a process stands.
 
-    NEW = "new"
+    READY means that `initialize` was answered, not that it runs. LINGERING: the agent has exited by
+    itself, and what it left behind has a moment before its shim ends it.
+    """
+
     STARTING = "starting"
     READY = "ready"
+    LINGERING = "lingering"
     ENDING = "ending"
     GONE = "gone"
 
@@ -24,11 +28,8 @@ class Life(StrEnum):
 class Input(StrEnum):
     """What can happen to it."""
 
-    SPAWNED = "spawned"
-    SPAWN_FAILED = "spawn_failed"
     INITIALIZED = "initialized"
     EXITED = "exited"
-    LOST = "lost"  # end of file on its stdout, or a start that took too long
     STOP = "stop"
     TREE_GONE = "tree_gone"
 
@@ -37,9 +38,8 @@ class Action(StrEnum):
     """What is to be done about it."""
 
     NOTHING = "nothing"
+    TELL = "tell"  # that the agent died
     END_TREE = "end_tree"
-    REPORT = "report"  # tell the session that its agent died
-    REPORT_AND_END = "report_and_end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,55 +54,36 @@ def _row(**cells: tuple[Life, Action]) -> dict[Input, Step]:
     return {Input(name): Step(*cell) for name, cell in cells.items()}
 
 
-_N, _S, _R, _E, _G = Life.NEW, Life.STARTING, Life.READY, Life.ENDING, Life.GONE
-_NO, _END = Action.NOTHING, Action.END_TREE
-_TELL, _BOTH = Action.REPORT, Action.REPORT_AND_END
-
 TABLE: Final[Mapping[Life, Mapping[Input, Step]]] = {
-    _N: _row(
-        spawned=(_S, _NO),
-        spawn_failed=(_G, _TELL),
-        initialized=(_N, _NO),
-        exited=(_N, _NO),
-        lost=(_N, _NO),
-        stop=(_G, _NO),
-        tree_gone=(_N, _NO),
+    Life.STARTING: _row(
+        initialized=(Life.READY, Action.NOTHING),
+        exited=(Life.LINGERING, Action.TELL),
+        stop=(Life.ENDING, Action.END_TREE),
+        tree_gone=(Life.GONE, Action.TELL),
     ),
-    _S: _row(
-        spawned=(_S, _NO),
-        spawn_failed=(_G, _TELL),
-        initialized=(_R, _NO),
-        exited=(_E, _BOTH),
-        lost=(_E, _BOTH),
-        stop=(_E, _END),
-        tree_gone=(_G, _TELL),
+    Life.READY: _row(
+        initialized=(Life.READY, Action.NOTHING),
+        exited=(Life.LINGERING, Action.TELL),
+        stop=(Life.ENDING, Action.END_TREE),
+        tree_gone=(Life.GONE, Action.TELL),
     ),
-    _R: _row(
-        spawned=(_R, _NO),
-        spawn_failed=(_R, _NO),
-        initialized=(_R, _NO),
-        exited=(_E, _BOTH),
-        lost=(_E, _BOTH),
-        stop=(_E, _END),
-        tree_gone=(_G, _TELL),
+    Life.LINGERING: _row(
+        initialized=(Life.LINGERING, Action.NOTHING),
+        exited=(Life.LINGERING, Action.NOTHING),
+        stop=(Life.ENDING, Action.END_TREE),
+        tree_gone=(Life.GONE, Action.NOTHING),
     ),
-    _E: _row(
-        spawned=(_E, _END),  # a stop came while it was being spawned
-        spawn_failed=(_G, _NO),
-        initialized=(_E, _NO),
-        exited=(_E, _NO),
-        lost=(_E, _NO),
-        stop=(_E, _END),  # again, and maybe harder
-        tree_gone=(_G, _NO),
+    Life.ENDING: _row(
+        initialized=(Life.ENDING, Action.NOTHING),
+        exited=(Life.ENDING, Action.NOTHING),
+        stop=(Life.ENDING, Action.END_TREE),  # again, and maybe harder
+        tree_gone=(Life.GONE, Action.NOTHING),
     ),
-    _G: _row(
-        spawned=(_G, _NO),
-        spawn_failed=(_G, _NO),
-        initialized=(_G, _NO),
-        exited=(_G, _NO),
-        lost=(_G, _NO),
-        stop=(_G, _NO),
-        tree_gone=(_G, _NO),
+    Life.GONE: _row(
+        initialized=(Life.GONE, Action.NOTHING),
+        exited=(Life.GONE, Action.NOTHING),
+        stop=(Life.GONE, Action.NOTHING),
+        tree_gone=(Life.GONE, Action.NOTHING),
     ),
 }
 

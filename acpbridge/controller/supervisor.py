@@ -89,10 +89,18 @@ class SupervisedProcess:
     async def exited(self) -> str:
         """Wait for the agent's own exit and return how it ended, for people."""
         status = await self.child.wait_exit()
-        self.happened(Input.EXITED)
         with anyio.move_on_after(LAST_WORDS):
             await self._stderr_done.wait()
         return str(status)
+
+    async def watch(self) -> None:
+        """Follow the process to the proof that nothing of its tree is left."""
+        status = await self.child.wait_exit()
+        if self.happened(Input.EXITED) is Action.TELL:
+            log.warning("agent died", name=self.spec.name, how=str(status))
+        receipt = await self.child.wait_gone()
+        if not receipt.survivors:
+            self.happened(Input.TREE_GONE)
 
     def initialized(self) -> None:
         """Take note that it answered `initialize`."""
@@ -214,13 +222,17 @@ class Supervisor:
         Raises:
             BridgeError: `agent_not_found`, `start_failed`.
         """
+        if not Path(spec.cwd).is_absolute():
+            # The shim would take it from its own directory, which is not the caller's.
+            message = f"The working directory {spec.cwd!r} is not an absolute path."
+            raise BridgeError("start_failed", message)
         child = await self._keeper.spawn(ChildSpec(spec.argv, spec.env, spec.cwd))
         process = SupervisedProcess(spec, child, self._containment, self._redact)
         self._running[spec.name] = process
         self._look_again()
         try:
             self._faults("supervisor.spawned")
-            async with background(process.drain_stderr):
+            async with background(process.drain_stderr, process.watch):
                 try:
                     yield process
                 finally:

@@ -92,3 +92,9 @@ def test_blanks_cost_no_step_each() -> None:
     text = '{"a"' + " " * 1_000_000 + ":1}"
     assert rawjson.member(text, "a") == "1"
     assert math.isclose(float(rawjson.member(text, "a") or "nan"), 1.0)
+
+
+@pytest.mark.parametrize("text", ['{"a":[1', '{"a":', '{"a":"x', '{"a" 1}', "[1 2", "[", "{"])
+def test_what_no_decoder_accepted_raises_nothing(text: str) -> None:
+    rawjson.member(text, "a")
+    assert len(list(rawjson.items(text))) < 3

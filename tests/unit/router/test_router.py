@@ -366,7 +366,7 @@ async def test_continue_goes_on_with_the_last_session_here(tmp_path: Path) -> No
     ],
 )
 async def test_what_cannot_be_run_leaves_nothing(
-    tmp_path: Path, how: dict[str, str], code: str
+    tmp_path: Path, how: dict[str, Any], code: str
 ) -> None:
     async with world(tmp_path) as w:
         await refused(code, w.run("say a", **how))

@@ -8,6 +8,7 @@ import pytest
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Effect, OnPermission
+from acpbridge.model.ports import no_faults
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState, TurnState
 from acpbridge.router import life
 from acpbridge.router.turns import INBOX_LIMIT
@@ -17,7 +18,7 @@ from tests.unit.router.world import OPERATOR, World, until, world
 
 def shown(event: dict[str, Any]) -> str:
     """A turn's end in one word."""
-    return event.get("stopReason") or event["error"]["code"]
+    return str(event.get("stopReason") or event["error"]["code"])
 
 
 async def endings(w: World, key: Any) -> list[tuple[str, str]]:
@@ -150,14 +151,14 @@ async def test_the_ledger_and_the_log_have_a_turns_end_before_anybody_is_told(
         turn = w.turn(receipt.key)
         passed: list[str] = []
 
-        def point(name: str) -> None:
+        def pass_point(point: str) -> None:
             assert not turn.done.is_set()
-            passed.append(name)
+            passed.append(point)
 
-        w.ledger._faults = point
+        w.ledger._faults = pass_point
         w.agent(receipt.key).answer("end_turn")
         await turn.done.wait()
-        w.ledger._faults = lambda _: None
+        w.ledger._faults = no_faults
         assert "ledger.after_commit" in passed
         assert "turn_ended" in await w.types(receipt.key)
 

@@ -22,6 +22,7 @@ from acpbridge.config.snapshot import Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect
+from acpbridge.router import ending, life
 from acpbridge.router.api import RunReceipt
 from tests.unit.router.world import OPERATOR, World, world
 
@@ -38,6 +39,9 @@ class SessionMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.accepted: list[RunReceipt] = []
         self.keys: list[SessionKey] = []
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(life, "ANSWER_WAIT", GRACE)
+        self.patch.setattr(ending, "VANISHED_GRACE", GRACE)
 
     @initialize()
     def start(self) -> None:
@@ -144,6 +148,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
             shutil.rmtree(self.directory)
+            self.patch.undo()
 
     async def check(self, stop: Callable[[], Awaitable[None]]) -> None:
         await stop()

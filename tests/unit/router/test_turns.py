@@ -22,6 +22,10 @@ def put(inbox: Inbox, *turns: Turn) -> None:
         inbox.put(one)
 
 
+def state_of(one: Turn) -> TurnState:
+    return one.state
+
+
 def test_a_turn_waits_for_nobody_then_the_model_a_tool_or_a_person() -> None:
     one = turn()
     assert one.waits_for(tool_running=True) is WaitsFor.NOBODY
@@ -29,13 +33,13 @@ def test_a_turn_waits_for_nobody_then_the_model_a_tool_or_a_person() -> None:
     assert one.waits_for(tool_running=False) is WaitsFor.MODEL
     assert one.waits_for(tool_running=True) is WaitsFor.TOOL
     one.asked()
-    assert one.state is TurnState.WAITING
+    assert state_of(one) is TurnState.WAITING
     assert one.waits_for(tool_running=True) is WaitsFor.PERMISSION
     one.asked()
     one.answered()
-    assert one.state is TurnState.WAITING
+    assert state_of(one) is TurnState.WAITING
     one.answered()
-    assert one.state is TurnState.RUNNING
+    assert state_of(one) is TurnState.RUNNING
     assert set(one.to_json(tool_running=False)) == {
         "id",
         "state",

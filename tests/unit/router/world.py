@@ -59,6 +59,9 @@ FAKE = AgentId("fake")
 # Generous: what must not hang, is noticed all the same.
 PATIENCE = 18.0
 
+# What an agent gets that is stopped without a word about grace.
+OWN_GRACE = 0.05
+
 
 def agent_in(key: SessionKey) -> Requester:
     return Requester(Role.AGENT, key, pid=9, uid=1000, client_id="inside")
@@ -133,7 +136,7 @@ class Agent:
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        resume = {"resume": {}} if "resume" in self.script.caps else {}
+        resume: dict[str, Any] = {"resume": {}} if "resume" in self.script.caps else {}
         load = "load" in self.script.caps
         return {"agentCapabilities": {"loadSession": load, "sessionCapabilities": resume}}
 
@@ -154,7 +157,7 @@ class Agent:
         text = content[0]["text"]
         if self.dead.is_set():
             raise BridgeError("agent_died", "The agent is gone.")
-        self._reason, self._over = None, anyio.Event()
+        self._begin()
         self.word = text.split()[0]
         self.note(f"prompt {text}")
         async with anyio.create_task_group() as tasks:
@@ -166,6 +169,9 @@ class Agent:
         if self._reason == "!":
             raise BridgeError("turn_failed", "it went wrong")
         return TurnResult({"stopReason": self._reason, "usage": {"n": 1}}, self._reason)
+
+    def _begin(self) -> None:
+        self._reason, self._over = None, anyio.Event()
 
     async def _play(self, word: str, *rest: str) -> None:
         if word == "say":
@@ -229,7 +235,7 @@ class Agent:
         self.note(f"stop {grace}")
         if self.word != "stone":
             self.die()  # its stdin was closed
-        with anyio.move_on_after(grace):
+        with anyio.move_on_after(OWN_GRACE if grace is None else grace):
             await self.dead.wait()
         self.die()
         return (self.pid,) if self.script.survives else ()
