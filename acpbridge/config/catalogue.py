@@ -50,6 +50,7 @@ CODEX: Final = AgentFacts(
     packages=("@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
     # It starts in `agent`, where a reviewing model decides and nobody is asked.
     asking_mode="read-only",
+    unknown_session_words=("no rollout found",),
     bypass_modes=("agent-full-access",),
     # It kills its own child 2 s after its stdin was closed; just after a turn it took 4.3 s.
     grace=5.0,
@@ -69,6 +70,7 @@ GEMINI: Final = AgentFacts(
     packages=("@google/gemini-cli",),
     asking_mode="default",
     bypass_modes=("yolo",),
+    unknown_session_words=("No previous sessions found",),
     # It answers session/set_mode with an empty object and never sends an update.
     mode_answer_suffices=True,
     env_names=("GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_CLI_TRUST_WORKSPACE", "GOOGLE_*"),

@@ -13,8 +13,9 @@ import anyio
 import structlog
 
 from acpbridge import __version__
+from acpbridge.controller import refusals
 from acpbridge.controller.process import AgentProcess
-from acpbridge.errors import AUTH_REQUIRED, RESOURCE_NOT_FOUND, BridgeError
+from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
 from acpbridge.protocol import acp
 from acpbridge.protocol.jsonrpc import Call, Peer
@@ -249,23 +250,17 @@ class AcpRuntimeController:
     def _open_error(self, method: str, error: BridgeError) -> BridgeError:
         if error.code == "agent_died":
             return error
-        if error.rpc_code == AUTH_REQUIRED:
-            return self.login_error(error)
+        if refusals.needs_login(error):
+            return self._login_error(error)
         text = f"The agent refused {method}: {error.message}"
-        if method != "session/new" and _says_unknown_session(error):
+        if method != "session/new" and refusals.says_unknown_session(error, self._facts):
             return BridgeError("resume_not_found", text, data=error.data)
         wrapped = self._process.post_mortem("start_failed", text)
         wrapped.data.update(error.data)
         return wrapped
 
-    def login_error(self, error: BridgeError) -> BridgeError:
-        """Return the error for an agent that asks for a login, with its methods named."""
-        methods = self.capabilities.get("authMethods")
-        listed = methods if isinstance(methods, list) else []
-        ids = [m["id"] for m in listed if isinstance(m, dict) and isinstance(m.get("id"), str)]
-        data = {**error.data, "authMethods": ids}
-        message = f"The agent needs a login: {error.message}"
-        return BridgeError("auth_required", message, hint=self._facts.login_hint or None, data=data)
+    def _login_error(self, error: BridgeError) -> BridgeError:
+        return refusals.login_error(error, self._facts, self.capabilities)
 
     # Modes.
 
@@ -280,16 +275,16 @@ class AcpRuntimeController:
         offered = acp.offered_modes(self.session)
         if mode not in offered:
             listed = ", ".join(offered) or "no modes"
-            raise self._mode_error(mode, f"it offers {listed}")
+            raise refusals.mode_error(mode, f"it offers {listed}")
         try:
             with anyio.move_on_after(MODE_WAIT) as limit:
                 await self._send_mode(mode)
                 await self._confirmed(mode)
         except BridgeError as error:
-            raise self._mode_error(mode, error.message) from None
+            raise refusals.mode_error(mode, error.message) from None
         if limit.cancelled_caught:
             now = self.mode or "unknown"
-            raise self._mode_error(mode, f"it did not confirm it; its mode is {now}")
+            raise refusals.mode_error(mode, f"it did not confirm it; its mode is {now}")
 
     async def _send_mode(self, mode: str) -> None:
         modes = self.session.get("modes")
@@ -311,10 +306,6 @@ class AcpRuntimeController:
         self.mode = mode
         self._mode_changed.set()
         self._mode_changed = anyio.Event()
-
-    def _mode_error(self, mode: str, why: str) -> BridgeError:
-        message = f"The agent could not be put into mode {mode!r}: {why}."
-        return BridgeError("mode_not_set", message, data={"mode": mode})
 
     async def set_config_option(self, option: str, value: "str | bool") -> Any:
         """Set a config option; return the raw result, the complete list of options.
@@ -343,8 +334,8 @@ class AcpRuntimeController:
         try:
             result = await self._call("session/prompt", params)
         except BridgeError as error:
-            if error.rpc_code == AUTH_REQUIRED:
-                raise self.login_error(error) from None
+            if refusals.needs_login(error):
+                raise self._login_error(error) from None
             raise
         if not isinstance(result, dict):
             raise BridgeError("invalid_message", "The answer to session/prompt is not an object.")
@@ -407,12 +398,3 @@ class AcpRuntimeController:
             if error.code != "agent_died":
                 raise
         raise await self.died()
-
-
-def _says_unknown_session(error: BridgeError) -> bool:
-    """Tell whether an agent does not know the session.
-
-    The specification's code says so; agents in use also answer -32603 with the reason in prose,
-    so the catalogue of refusals is the code or, failing that, no other known meaning.
-    """
-    return error.rpc_code in (RESOURCE_NOT_FOUND, -32603, -32602)

@@ -27,6 +27,8 @@ class AgentFacts:
         packages: package names, older ones included, by which a command is recognised.
         asking_mode: the session mode in which a person is asked; None: unknown.
         bypass_modes: modes in which nobody is ever asked.
+        unknown_session_words: words by which an internal error at a load or resume says that there
+            is no such session.
         mode_answer_suffices: whether the bare answer to `session/set_mode` is all it ever says.
         grace: seconds that it needs to end after its stdin was closed.
         env_names: environment variables that belong to it (a trailing `*` matches a prefix).
@@ -46,6 +48,7 @@ class AgentFacts:
     packages: tuple[str, ...] = ()
     asking_mode: str | None = None
     bypass_modes: tuple[str, ...] = ()
+    unknown_session_words: tuple[str, ...] = ("session not found", "no such session")
     mode_answer_suffices: bool = False
     grace: float = 2.0
     env_names: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from acpbridge.config.catalogue import CATALOGUE
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
 from acpbridge.model.events import Fact
@@ -162,17 +163,36 @@ async def test_an_old_session_is_loaded_without_its_replay_or_resumed(tmp_path: 
     assert host.said == "againand again"
 
 
-@pytest.mark.parametrize("says", ["-32002", "codex", "gemini"])
-async def test_an_unknown_session_is_not_found_however_that_is_said(
+def words_of(agent: str) -> AgentFacts:
+    """Return facts that know the words of one agent of the catalogue, and nothing else of it."""
+    known = CATALOGUE.get(agent, AgentFacts())
+    return AgentFacts(unknown_session_words=known.unknown_session_words)
+
+
+@pytest.mark.parametrize("says", ["-32002", "-32001", "-32602", "-32601", "codex", "gemini"])
+async def test_case_69_an_unknown_session_is_not_found_however_that_is_said(
     says: str, tmp_path: Path
 ) -> None:
     options = ("--memory", str(tmp_path / "memory"), "--resume", "--load-unknown", says)
     with anyio.fail_after(HANG):
         for how in (Load("gone"), Resume("gone")):
-            async with fake_session(tmp_path, Recorder(), *options) as session:
+            async with fake_session(
+                tmp_path, Recorder(), *options, facts=words_of(says)
+            ) as session:
                 with pytest.raises(BridgeError) as caught:
                     await session.open(how)
             assert caught.value.code == "resume_not_found"
+
+
+async def test_case_69_an_internal_error_of_another_cause_is_reported_and_not_taken_for_that(
+    tmp_path: Path,
+) -> None:
+    options = ("--memory", str(tmp_path / "memory"), "--resume", "--load-unknown", "-32603")
+    with anyio.fail_after(HANG):
+        async with fake_session(tmp_path, Recorder(), *options) as session:
+            with pytest.raises(BridgeError) as caught:
+                await session.open(Load("gone"))
+    assert caught.value.code == "start_failed"
 
 
 async def test_nothing_is_loaded_that_was_not_advertised(tmp_path: Path) -> None:

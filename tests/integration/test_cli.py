@@ -416,11 +416,11 @@ def test_a_closed_pipe_ends_quietly_and_a_full_disk_with_an_error(home: Home) ->
         assert b"BrokenPipe" not in done.stderr
     with Path("/dev/full").open("wb") as full:
         argv = home.argv("run", "say on")
-        run = subprocess.run(
+        done = subprocess.run(
             argv, stdout=full, stderr=subprocess.PIPE, timeout=10, env=home.env, check=False
         )
-    assert run.returncode == 1
-    assert b"error (store_full)" in run.stderr
+    assert done.returncode == 1
+    assert b"error (store_full)" in done.stderr
 
 
 def test_a_slow_reader_can_still_press_ctrl_c(home: Home) -> None:

@@ -193,6 +193,8 @@ async def test_case_25_the_ladder_goes_on_and_the_next_prompt_reopens(
         await w.diary.has(f"prompt {word}")
         cancel = await w.router.cancel(str(receipt.key), 0.05, OPERATOR)
         assert (cancel.rung, cancel.turn_ended) == (rung, True)
+        steps = [line for line in w.diary.lines if line in ("cancel", "close", "stop 0.05")]
+        assert steps[:3] == ["cancel", "close", "stop 0.05"]
         result = await w.wait(receipt)
         assert (result.outcome, result.error) == (Outcome.CANCELLED, None)
         # We ended it: that is no death.
