@@ -11,6 +11,7 @@ import anyio
 import click
 
 from acpbridge.cli.output import command_line, lines, say
+from acpbridge.cli.paint import show
 from acpbridge.cli.question import Answer, options, parse, render, ways
 from acpbridge.cli.writer import forget_typed, read_line
 from acpbridge.daemon.client import DaemonClient
@@ -106,7 +107,7 @@ class Terminal:
         self._current = str(question.get("id"))
         with anyio.CancelScope() as self._reading:
             forget_typed()
-            say(render(question), fg="yellow")
+            show(render(question))
             while not await self._answered(question):
                 pass
         self._current, self._reading = None, None

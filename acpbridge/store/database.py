@@ -197,16 +197,20 @@ def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
         raise ForeignFileError("its pages contradict one another")
 
 
+# A damaged name of a column is not even text.
+_UNREADABLE: Final = (sqlite3.Error, UnicodeDecodeError)
+
+
 def _rescue(path: Path, fresh: sqlite3.Connection, tables: tuple[str, ...]) -> int:
     """Copy rows from both ends of each table, as far as they can be read."""
     before = fresh.total_changes
-    with suppress(sqlite3.Error):
+    with suppress(*_UNREADABLE):
         old = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)
         with closing(old), transaction(fresh):
             # Else SQLite reads nothing of a file that is shorter than its header says.
             old.execute("PRAGMA writable_schema = ON")
             for table, order in product(tables, ("ASC", "DESC")):
-                with suppress(sqlite3.Error):
+                with suppress(*_UNREADABLE):
                     _copy(old, fresh, table, order)
     return fresh.total_changes - before
 
