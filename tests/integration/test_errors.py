@@ -88,11 +88,11 @@ def test_a_mode_that_is_not_confirmed_stops_before_the_first_prompt(
 
 def test_a_bad_configuration_names_file_line_and_key(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
-        text = "agents:\n  list:\n    - id: a\n      runtime: {kind: acp, comand: [x]}\n"
+        text = "agents:\n  list:\n    - id: a\n      runtime: {kind: acp, commandd: [x]}\n"
         (home.path / "config.yaml").write_text(text, encoding="utf-8")
         said = failed(home.run("run", "hi"), "config_error", 2)
         assert f"{home.path / 'config.yaml'}, line 4" in said
-        assert "comand" in said
+        assert "commandd" in said
         configure(home)
 
 

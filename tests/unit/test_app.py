@@ -83,7 +83,7 @@ def test_a_file_that_vanishes_leaves_the_last_good_one_and_a_warning(tmp_path: P
 
 def test_what_is_not_text_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_bytes(b"agents: {}\n# caf\xe9\n")
+    path.write_bytes(b"agents: {}\n# r\xe9sum\n")
     assert "line 2: not UTF-8" in refused(path).message
     path.write_bytes(b"agents: {}\n\0\n")
     assert "line 2" in refused(path).message
