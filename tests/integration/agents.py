@@ -45,5 +45,5 @@ async def fake_session(
 
 def received(folder: Path) -> list[dict[str, Any]]:
     """Return the messages that the fake agent has received, in order."""
-    records = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    records = map(json.loads, (folder / "log.jsonl").read_text(encoding="utf-8").splitlines())
     return [json.loads(record["line"]) for record in records if record["event"] == "line"]

@@ -29,7 +29,7 @@ def descendants(root: int) -> dict[int, str]:
     for entry in PROC.iterdir():
         if entry.name.isdecimal():
             try:
-                stat = (entry / "stat").read_text(errors="replace")
+                stat = (entry / "stat").read_text(errors="replace", encoding="utf-8")
             except OSError:
                 continue
             rows[int(entry.name)] = int(stat.rpartition(")")[2].split()[1]), stat[:80]

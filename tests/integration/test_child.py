@@ -273,9 +273,9 @@ async def test_children_get_the_old_limit_of_open_files_back() -> None:
 
 async def test_a_missing_directory_and_a_missing_program_are_told_apart(tmp_path: Path) -> None:
     orphan, plain, noise = (tmp_path / name for name in ("orphan", "plain", "noise"))
-    orphan.write_text("#!/no/such/interpreter\n")
+    orphan.write_text("#!/no/such/interpreter\n", encoding="utf-8")
     noise.write_bytes(b"\0\1\2\3")
-    plain.write_text("text")
+    plain.write_text("text", encoding="utf-8")
     for path in (orphan, noise):
         path.chmod(0o755)
     refusals = [
@@ -301,7 +301,7 @@ async def test_a_missing_directory_and_a_missing_program_are_told_apart(tmp_path
 def test_a_program_is_looked_for_on_the_agents_own_path(tmp_path: Path) -> None:
     tool = tmp_path / "bin" / "tool"
     tool.parent.mkdir()
-    tool.write_text("#!/bin/sh\n")
+    tool.write_text("#!/bin/sh\n", encoding="utf-8")
     tool.chmod(0o755)
     cwd = str(tmp_path)
     assert resolve_program("tool", {"PATH": f"/none:{tool.parent}"}, "/") == str(tool)

@@ -215,7 +215,7 @@ def test_a_question_at_the_terminal_is_taken_back_and_can_be_left(
         assert not trace.exists()
         assert home.run("permissions", "answer", home.wait_question()["id"], "--allow").code == 0
         assert terminal.wait() == 0
-    assert trace.read_text() == "executed\n"
+    assert trace.read_text(encoding="utf-8") == "executed\n"
 
 
 def test_an_option_of_unknown_kind_is_flagged_and_must_be_confirmed(
@@ -454,6 +454,7 @@ def test_a_quick_command_imports_nothing_that_is_slow(tmp_path: Path, name: str)
         text=True,
         timeout=10,
         check=False,
+        encoding="utf-8",
     )
     assert done.stdout.splitlines()[-1] == "[]", done
 

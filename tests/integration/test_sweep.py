@@ -234,7 +234,7 @@ def test_a_journal_of_another_boot_or_user_touches_nobody_g6(
     path = write(tmp_path, daemon, Tree(top, top, (child,)), **changes)
     assert sweep(path, str(tmp_path)) == []
     assert alive(child.pid, top.pid) == [True, True]
-    (tmp_path / "processes.json").write_text("garbage")
+    (tmp_path / "processes.json").write_text("garbage", encoding="utf-8")
     assert sweep(path, str(tmp_path)) == []
     (tmp_path / "processes.json").unlink()
     assert sweep(path, str(tmp_path)) == []

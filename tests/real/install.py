@@ -85,7 +85,9 @@ def _system_node_is_new() -> bool:
     node = shutil.which("node")
     if node is None:
         return False
-    answer = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [node, "--version"], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     version = re.match(r"v(\d+)\.", answer.stdout)
     return version is not None and int(version[1]) >= NODE_WANTED
 
@@ -114,6 +116,7 @@ def _insist(command: list[str], folder: Path) -> None:
                 text=True,
                 timeout=ATTEMPT_LIMIT_S,
                 check=False,
+                encoding="utf-8",
             )
         except subprocess.TimeoutExpired:
             said = f"no end after {ATTEMPT_LIMIT_S:.0f} s"

@@ -37,7 +37,7 @@ def test_without_a_file_the_defaults_hold_and_nothing_is_wrong(tmp_path: Path) -
 
 def test_a_bad_file_prevents_the_start_and_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("agents: {}\nnope: 1\n")
+    path.write_text("agents: {}\nnope: 1\n", encoding="utf-8")
     assert refused(path).data == {"file": str(path), "line": 2, "key": "nope"}
 
 
@@ -55,7 +55,7 @@ def test_a_changed_file_is_in_force_at_once(tmp_path: Path) -> None:
 
 def test_a_bad_reload_leaves_the_last_good_one_and_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("limits: {maxProcesses: 1}")
+    path.write_text("limits: {maxProcesses: 1}", encoding="utf-8")
     configuration = ConfigFile(path)
     good = configuration.first()
     replace(path, "limits: {maxProcesses: none}")
@@ -70,13 +70,13 @@ def test_a_bad_reload_leaves_the_last_good_one_and_a_warning(tmp_path: Path) -> 
 
 def test_a_file_that_vanishes_leaves_the_last_good_one_and_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("limits: {maxProcesses: 1}")
+    path.write_text("limits: {maxProcesses: 1}", encoding="utf-8")
     configuration = ConfigFile(path)
     good = configuration.first()
     path.unlink()
     assert configuration.current() is good
     assert f"{path} is gone" in configuration.problem
-    path.write_text("limits: {maxProcesses: 1}")
+    path.write_text("limits: {maxProcesses: 1}", encoding="utf-8")
     assert configuration.current() == good
     assert configuration.problem == ""
 
@@ -141,7 +141,7 @@ def test_a_point_that_is_armed_wrongly_is_an_error(armed: str) -> None:
 def machine(tmp_path: Path, *programs: str) -> dict[str, str]:
     """Return the environment of a machine with these programs."""
     for name in programs:
-        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).write_text("#!/bin/sh\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     return {"PATH": str(tmp_path), "HOME": str(tmp_path / "home")}
 

@@ -31,7 +31,7 @@ async def test_it_writes_what_it_was_allowed_to(tmp_path: Path) -> None:
     host = Recorder(allow)
     updates = await run(host, tmp_path, "write sub/a.txt with some words")
     target = tmp_path / "sub" / "a.txt"
-    assert target.read_text() == "some words\n"
+    assert target.read_text(encoding="utf-8") == "some words\n"
     (ask,) = host.asks
     assert (ask.subject.kind, ask.subject.locations) == ("edit", (str(target),))
     diff = {"type": "diff", "path": str(target), "oldText": None, "newText": "some words\n"}
@@ -40,11 +40,13 @@ async def test_it_writes_what_it_was_allowed_to(tmp_path: Path) -> None:
 
 
 async def test_it_shows_what_it_would_replace(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("a longer text than the new one")
+    (tmp_path / "a").write_text("a longer text than the new one", encoding="utf-8")
     host = Recorder(allow)
     await run(host, tmp_path, "write a")
     assert host.asks[0].subject.content[0]["oldText"] == "a longer text than the new one"
-    assert (tmp_path / "a").read_text() == "Written by the demo agent of acpbridge.\n"
+    assert (tmp_path / "a").read_text(
+        encoding="utf-8"
+    ) == "Written by the demo agent of acpbridge.\n"
 
 
 async def test_it_says_that_it_was_denied(tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ async def test_it_leaves_alone_what_is_not_a_plain_file_of_its_own(
     outside.mkdir()
     (inside / "out").symlink_to(outside)
     (inside / "link").symlink_to(outside / "a")
-    (inside / "file").write_text("")
+    (inside / "file").write_text("", encoding="utf-8")
     os.mkfifo(inside / "pipe")
     host = Recorder(allow)
     await run(host, inside, f"write {path} with x")
@@ -75,13 +77,13 @@ async def test_it_leaves_alone_what_is_not_a_plain_file_of_its_own(
 
 async def test_it_leaves_a_large_file_and_one_with_other_names_alone(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(LARGEST + 1))
-    (tmp_path / "first").write_text("kept")
+    (tmp_path / "first").write_text("kept", encoding="utf-8")
     (tmp_path / "second").hardlink_to(tmp_path / "first")
     for name in ("large", "second"):
         host = Recorder(allow)
         await run(host, tmp_path, f"write {name}")
         assert host.asks == []
-    assert (tmp_path / "first").read_text() == "kept"
+    assert (tmp_path / "first").read_text(encoding="utf-8") == "kept"
 
 
 async def test_a_link_that_is_put_there_after_the_question_leads_nowhere(tmp_path: Path) -> None:

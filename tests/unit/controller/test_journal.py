@@ -76,7 +76,9 @@ WRONG: dict[str, list[object]] = {
 def test_a_file_of_another_shape_reads_as_nothing(tmp_path: Path, key: str, value: object) -> None:
     path = tmp_path / "processes.json"
     SAMPLE.write(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    path.write_text(
+        json.dumps(json.loads(path.read_text(encoding="utf-8")) | {key: value}), encoding="utf-8"
+    )
     assert Journal.read(path) is None
 
 
@@ -85,10 +87,10 @@ def test_a_file_of_another_shape_reads_as_nothing(tmp_path: Path, key: str, valu
 def test_a_pid_that_names_a_group_is_refused_g6(tmp_path: Path, where: str, pid: int) -> None:
     path = tmp_path / "processes.json"
     SAMPLE.write(path)
-    value = json.loads(path.read_text())
+    value = json.loads(path.read_text(encoding="utf-8"))
     bad = {"pid": pid, "startTicks": 1}
     value["sessions"]["agent:x:main"][where] = [bad] if where == "members" else bad
-    path.write_text(json.dumps(value))
+    path.write_text(json.dumps(value), encoding="utf-8")
     assert Journal.read(path) is None
 
 

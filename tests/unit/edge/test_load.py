@@ -35,7 +35,7 @@ def test_an_entry_that_leads_nowhere_is_a_usage_error(entry: str, says: str) -> 
 def test_a_module_that_fails_to_import_is_named_with_its_reason(
     body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "broken_agent.py").write_text(body)
+    (tmp_path / "broken_agent.py").write_text(body, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(BridgeError, match="broken_agent fails to import") as caught:
         load_entry("broken_agent:agent")

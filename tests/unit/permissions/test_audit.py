@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_made_private_is_not_kept_open(
 def test_a_line_with_a_true_hash_and_no_sense_is_bad(tmp_path: Path, body: str) -> None:
     path = tmp_path / "audit.jsonl"
     digest = hashlib.sha256(body[:-1].encode() + b"}").hexdigest()
-    path.write_text(f'{body[:-1]},"hash":"{digest}"}}\n')
+    path.write_text(f'{body[:-1]},"hash":"{digest}"}}\n', encoding="utf-8")
     assert verify(path) == (0, 1)
     opened(path).close()
 
@@ -301,7 +301,7 @@ async def test_g26_fields_are_redacted_then_escaped_and_bounded(tmp_path: Path) 
     await audit.note("first", fields)
     audit.close()
     [record] = records(path)
-    assert secret not in path.read_text()
+    assert secret not in path.read_text(encoding="utf-8")
     assert record["title"].startswith("⟨U+202E⟩[redacted:env:")
     assert record["long"].endswith("⟨5904 more characters⟩")
     assert "deeper" in json.dumps(record["deep"], ensure_ascii=False)

@@ -175,7 +175,7 @@ async def test_a_record_holds_the_evidence_and_no_contents(tmp_path: Path) -> No
         await at.open(request(subject=subject))
         await at.answer(option_id="allow", note="go\non")
         [record] = at.records()
-        assert "THE CONTENT" not in at.path.read_text()
+        assert "THE CONTENT" not in at.path.read_text(encoding="utf-8")
         assert record["argv"] == ["pytest", "-q"]
         assert record["paths"] == ["/src/a", "/src"]
         assert record["title"] == "Run⟨U+0009⟩tests"

@@ -316,7 +316,7 @@ async def test_row_24_an_agent_lists_questions_and_answers_none(tmp_path: Path) 
         how: dict[str, Any] = {"option_id": None, "effect": Effect.ALLOW, "note": ""}
         await refused("permission_denied", w.router.answer(id, agent_in(top), **how))
         await refused("permission_denied", w.router.answer(id, agent_in(child.key), **how))
-        assert "permission_refused" in w.audit.read_text()
+        assert "permission_refused" in w.audit.read_text(encoding="utf-8")
         shown = (await w.router.status(str(child.key), OPERATOR))["sessions"][0]
         assert (shown["pendingPermissions"], shown["turn"]["waitsFor"]) == (1, "permission")
         decided = await w.router.answer(id, OPERATOR, **how)

@@ -28,7 +28,7 @@ def definition(*command: str, facts: AgentFacts = FACTS) -> AgentDefinition:
 def install(folder: Path, *names: str, mode: int = 0o755) -> dict[str, str]:
     """Put programs on a PATH of their own and return the environment with it."""
     for name in names:
-        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).write_text("#!/bin/sh\n", encoding="utf-8")
         (folder / name).chmod(mode)
     return {"PATH": str(folder)}
 
