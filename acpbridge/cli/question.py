@@ -21,6 +21,9 @@ INDENT: Final = "    "
 # Beyond this a difference is not looked for: the old text goes, the new one comes. Characters.
 DIFF_LIMIT: Final = 400_000
 
+# As a person knows it from other tools that show changes.
+NO_LINE_END: Final = "(no line end)"
+
 _COMMAND_NAMES: Final = ("command", "cmd", "argv", "args", "script")
 _KINDS: Final = frozenset(OptionKind) - {OptionKind.UNKNOWN}
 
@@ -182,8 +185,8 @@ def _block_lines(block: Any) -> Iterator[str]:
 
 
 def _diff_lines(old: Any, new: Any) -> Iterator[str]:
-    before = old.split("\n") if isinstance(old, str) else []
-    after = new.split("\n") if isinstance(new, str) else [json.dumps(new)]
+    before = _text_lines(old) if isinstance(old, str) else []
+    after = _text_lines(new) if isinstance(new, str) else [json.dumps(new)]
     if not before:
         yield f"{INDENT}(a new file)"
     if sum(map(len, before)) + sum(map(len, after)) > DIFF_LIMIT or not before:
@@ -191,6 +194,14 @@ def _diff_lines(old: Any, new: Any) -> Iterator[str]:
     else:
         changes = list(difflib.unified_diff(before, after, lineterm=""))[2:]
     yield from (f"{INDENT}{line[:1]}{escape(line[1:])}" for line in changes)
+
+
+def _text_lines(text: str) -> list[str]:
+    """Return the lines of a text; that its last one has no end is a line of its own."""
+    lines = text.split("\n")
+    if lines[-1]:
+        return [*lines, NO_LINE_END]
+    return lines[:-1]
 
 
 def _word(value: Any) -> str:

@@ -6,8 +6,7 @@ it is given; nothing here decides a permission or knows what a session of ours i
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import anyio
 import structlog
@@ -20,7 +19,7 @@ from acpbridge.model.agents import AgentFacts
 from acpbridge.protocol import acp
 from acpbridge.protocol.jsonrpc import Call, Peer
 from acpbridge.transport.connection import Connection, Handler
-from acpbridge.transport.tasks import background
+from acpbridge.transport.tasks import Owner, background
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +30,7 @@ STATUS_WAIT: Final = 1.0
 MODE_WAIT: Final = 2.0
 
 
-class AcpRuntimeController:
+class AcpRuntimeController(Owner):
     """One agent process that speaks ACP; use it as an async context manager.
 
     Args:
@@ -73,24 +72,11 @@ class AcpRuntimeController:
         self.session: Mapping[str, Any] = {}
         self.mode: str | None = None
 
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._connection)
-            await stack.enter_async_context(background(self._watch_exit, self._watch_end))
-            self._stack = stack.pop_all()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        try:
-            return await self._stack.__aexit__(kind, error, trace)
-        finally:
-            # Whoever still waits for an answer is told; the watchers are gone by now.
-            self._take_as_dead("its session was left")
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        # Last of all whoever still waits for an answer is told; the watchers are gone by then.
+        stack.callback(self._take_as_dead, "its session was left")
+        await stack.enter_async_context(self._connection)
+        await stack.enter_async_context(background(self._watch_exit, self._watch_end))
 
     # Life.
 

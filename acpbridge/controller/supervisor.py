@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -30,7 +29,7 @@ from acpbridge.model.ports import Faults, no_faults
 from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Child, ChildSpec, Keeper, ProcessId
 from acpbridge.transport.memory import ByteReceive, ByteSend
-from acpbridge.transport.tasks import background
+from acpbridge.transport.tasks import Owner, background
 
 log = structlog.get_logger(__name__)
 
@@ -157,7 +156,7 @@ def _better_command(spec: LaunchSpec) -> str | None:
     return None if right is None else f"The command that speaks ACP is: {right}"
 
 
-class Supervisor:
+class Supervisor(Owner):
     """All agents of one daemon; use it as an async context manager.
 
     Args:
@@ -186,24 +185,12 @@ class Supervisor:
         self._written: Journal | None = None
         self._nofile = nofile
 
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            self._keeper = await stack.enter_async_context(
-                Keeper(on_lost=self._look_again, nofile=self._nofile)
-            )
-            # From the first moment the journal says since when this daemon runs.
-            self._look_again()
-            await stack.enter_async_context(background(self._keep_journal))
-            self._stack = stack.pop_all()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._stack.__aexit__(kind, error, trace)
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        keeper = Keeper(on_lost=self._look_again, nofile=self._nofile)
+        self._keeper = await stack.enter_async_context(keeper)
+        # From the first moment the journal says since when this daemon runs.
+        self._look_again()
+        await stack.enter_async_context(background(self._keep_journal))
 
     @property
     def containment(self) -> str:

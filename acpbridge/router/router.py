@@ -5,8 +5,7 @@ what a session is made with.
 """
 
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from acpbridge.config.environment import child_environment
 from acpbridge.errors import BridgeError
@@ -36,10 +35,10 @@ from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.setting import Inspector, Setting
 from acpbridge.runtimes.base import SessionSpec
-from acpbridge.transport.tasks import background
+from acpbridge.transport.tasks import Owner, background
 
 
-class Router:
+class Router(Owner):
     """The service; use it as an async context manager.
 
     Args:
@@ -61,35 +60,27 @@ class Router:
         self._looking = Looking(self._directory, inspector, services, setting)
         self._questions = Questions(self._directory, services)
 
-    async def __aenter__(self) -> Self:
+    async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
             self._directory.add(self._session(record, self._definition_of(record)))
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._services.scribe)
-            self._tasks = await stack.enter_async_context(background())
-            self._ending = Ending(self._directory, self._inspector, self._audit, self._tasks)
-            self._accepting = Accepting(
-                self._directory,
-                self._runs,
-                self._services,
-                self._setting,
-                make=self._session,
-                start=self._start,
-            )
-            self._stack = stack.pop_all()
-        return self
+        await stack.enter_async_context(self._services.scribe)
+        self._tasks = await stack.enter_async_context(background())
+        self._ending = Ending(self._directory, self._inspector, self._audit, self._tasks)
+        self._accepting = Accepting(
+            self._directory,
+            self._runs,
+            self._services,
+            self._setting,
+            make=self._session,
+            start=self._start,
+        )
+        # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
+        stack.callback(self._take_no_more)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        # Without a `stop` before, the sessions' tasks are cancelled now: that is a stop too.
+    def _take_no_more(self) -> None:
         self._accepting.stop()
         for session in self._directory:
             session.mark_ending(None)
-        return await self._stack.__aexit__(kind, error, trace)
 
     async def stop(self) -> None:
         """Refuse new work, cancel turns and questions, and end every tree, side by side."""

@@ -7,14 +7,13 @@ they have to say is written here, again and again until the ledger takes it.
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import anyio
 import structlog
 
 from acpbridge.errors import BridgeError
-from acpbridge.transport.tasks import background
+from acpbridge.transport.tasks import Owner, background
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +27,7 @@ MOST: Final = 4096
 Write = Callable[[], Awaitable[object]]
 
 
-class Scribe:
+class Scribe(Owner):
     """The writes that nobody waits for; use it as an async context manager."""
 
     def __init__(self) -> None:
@@ -48,24 +47,16 @@ class Scribe:
         """Wait until nothing is left to be written."""
         await self._empty.wait()
 
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(background(self._write))
-            self._stack = stack.pop_all()
-        return self
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        await stack.enter_async_context(background(self._write))
+        # A cancelled owner must not cost what can still be written.
+        stack.push_async_callback(self._flush)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
+    async def _flush(self) -> None:
         with anyio.move_on_after(FLUSH, shield=True):
             await self.written()
-        return await self._stack.__aexit__(kind, error, trace)
 
     async def _write(self) -> None:
-        # A cancelled owner must not cost what can still be written: `__aexit__` ends this task.
         while True:
             while self._writes:
                 write = self._writes[0]

@@ -12,8 +12,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -23,7 +22,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Answer, Call, Incoming, Noise, Notification, Peer, Withdrawn
 from acpbridge.transport.memory import ByteReceive, ByteSend
-from acpbridge.transport.tasks import background
+from acpbridge.transport.tasks import Owner, background
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +78,7 @@ class _Waiter:
         self.done.set()
 
 
-class Connection:
+class Connection(Owner):
     """A JSON-RPC connection; use it as an async context manager.
 
     Args:
@@ -125,20 +124,9 @@ class Connection:
         self.malformed_requests = 0
         self.closed = anyio.Event()
 
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            stack.callback(self._gone)
-            self._tasks = await stack.enter_async_context(background(self._read, self._write))
-            self._stack = stack.pop_all()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._stack.__aexit__(kind, error, trace)
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        stack.callback(self._gone)
+        self._tasks = await stack.enter_async_context(background(self._read, self._write))
 
     # Sending.
 

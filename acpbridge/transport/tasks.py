@@ -5,9 +5,11 @@ in a group. `background` lets the body's own error pass as it is, and still fail
 one of its tasks breaks.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -35,3 +37,30 @@ async def background(
     else:
         tasks.cancel_scope.cancel()
         await tasks.__aexit__(None, None, None)
+
+
+class Owner(ABC):
+    """A class that owns tasks or other contexts: it is entered and left with all of them.
+
+    Whoever enters it must also leave it, in the same task.
+    """
+
+    _stack: AsyncExitStack
+
+    @abstractmethod
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        """Enter what is owned, in order; if that fails, what was entered is left again."""
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await self._enter(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
