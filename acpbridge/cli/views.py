@@ -99,8 +99,8 @@ class TextView:
             await self._break(always=False)
         elif kind == "permission_decided":
             await self._talk(_decided(line.value), fg="yellow")
-        elif kind == "notice":
-            await self._talk(f"notice: {escape(str(line.value.get('message', '')))}")
+        elif kind == "notice" and line.value.get("message"):
+            await self._talk(f"notice: {escape(str(line.value['message']))}")
         elif kind == "mode_changed":
             await self._talk(f"mode: {escape(str(line.value.get('mode', '')))}")
 

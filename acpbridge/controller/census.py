@@ -4,8 +4,10 @@ Nothing is remembered between two calls but a boot time: a status that comes fro
 """
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -22,10 +24,10 @@ _STATES: Final = {
     "I": "idle",
     "X": "dead",
 }
+_OURS: Final = frozenset({"keeper", "shim"})
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _LOOKS: Final = 10  # at a line of parents of which one dies during each look
-_NAME_LIMIT: Final = 15  # TASK_COMM_LEN of the kernel, less the NUL
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def _info(row: kernel.Process, role: str) -> ProcessInfo:
         pid=row.pid,
         ppid=row.ppid,
         start_ticks=row.start_ticks,
-        name=_name(row),
+        name=_name(row, role),
         state=_STATES.get(row.state, row.state),
         rss_bytes=row.rss_pages * _PAGE,
         cpu_seconds=row.cpu_ticks / _TICKS,
@@ -111,13 +113,17 @@ def _info(row: kernel.Process, role: str) -> ProcessInfo:
     )
 
 
-def _name(row: kernel.Process) -> str:
-    """Return the program's name; the kernel cuts it to 15 bytes, its command line has it whole."""
-    if len(row.name.encode()) < _NAME_LIMIT:
-        return row.name
-    first = kernel.read_file(f"/proc/{row.pid}/cmdline").partition(b"\0")[0]
-    whole = first.rpartition(b"/")[2].decode("utf-8", "replace")
-    return whole if whole.startswith(row.name) else row.name
+def _name(row: kernel.Process, role: str) -> str:
+    """Return the program's name: the file that runs, which a process cannot choose.
+
+    What it calls itself says less: node is `MainThread`. Only our own helpers, all one file of
+    Python, are told apart by it.
+    """
+    if role not in _OURS:
+        with suppress(psutil.Error, OSError):
+            file = Path(psutil.Process(row.pid).exe()).name
+            return os.fsencode(file).decode("utf-8", "replace") or row.name
+    return row.name
 
 
 def ancestors(pid: int) -> list[tuple[int, int]]:
