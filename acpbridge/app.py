@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -205,6 +206,40 @@ class _Sink:
             self.router.decided(request, decision)
 
 
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What everything that is wired here shares.
+
+    Attributes:
+        paths: of the state directory.
+        configuration: read already.
+        info: what status says of the daemon.
+        faults: named points for tests.
+        redactor: knows the secrets.
+        notices: what an operator should know, for as long as the daemon runs.
+        trouble: the store's, while it cannot write; empty otherwise.
+    """
+
+    paths: Paths
+    configuration: ConfigFile
+    info: DaemonInfo
+    faults: Faults
+    redactor: Redactor
+    clock: SystemClock = field(default_factory=SystemClock)
+    notices: list[str] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+
+    def learn(self, env: Mapping[str, str]) -> None:
+        """Take in the secrets of a caller's environment."""
+        for name, value in env.items():
+            self.redactor.add(name, value)
+
+    def store_failed(self, error: BridgeError | None) -> None:
+        """Take note that the log cannot be written, or that it can again."""
+        self.trouble[:] = [] if error is None else [error.message]
+        log.warning("store", trouble=self.trouble)
+
+
 @asynccontextmanager
 async def open_router(
     paths: Paths,
@@ -223,60 +258,35 @@ async def open_router(
         faults: named points for tests.
         nofile: the agents' soft limit of open files, where this process raised its own.
     """
-    clock, ids, sink = SystemClock(), RandomIds(), _Sink()
-    redactor = Redactor(os.environ.items())
-    logs.to_stderr(redactor.value)
-    notices: list[str] = []
+    base = _Base(paths, configuration, info, faults, Redactor(os.environ.items()))
+    logs.to_stderr(base.redactor.value)
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:
-        notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
+        base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
+    redactor, clock = base.redactor, base.clock
+    supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
+    session_log = SessionLog(
+        paths.home,
+        clock,
+        info.epoch,
+        redactor.json_line,
+        faults,
+        on_failure=base.store_failed,
+    )
     audit = Audit.open(
         paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
     )
     try:
-        async with (
-            Ledger(paths.home, faults) as ledger,
-            SessionLog(
-                paths.home,
-                clock,
-                info.epoch,
-                redactor.json_line,
-                faults,
-                on_failure=lambda error: log.error("store", error=repr(error)),
-            ) as session_log,
-            Supervisor(
-                paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile
-            ) as supervisor,
-        ):
+        async with Ledger(paths.home, faults) as ledger, session_log, supervisor:
             await ledger.recover(clock.wall().isoformat(timespec="milliseconds"))
-            limits = configuration.current().limits
-            broker = PermissionBroker(
-                audit,
-                clock,
-                deadline=limits.permission_seconds,
-                on_asked=sink.asked,
-                on_decided=sink.decided,
-                faults=faults,
-            )
-            runtime = AcpRuntime(supervisor, limits.max_message_bytes)
-            services = Services(
-                ledger=ledger,
-                log=session_log,
-                scribe=Scribe(),
-                broker=broker,
-                runtime=lambda _definition: runtime,
-                places=Places(lambda: configuration.current().limits.max_processes),
-                clock=clock,
-                ids=ids,
-                faults=faults,
-                idle_ttl=lambda: configuration.current().limits.idle_ttl_seconds,
-            )
+            sink = _Sink()
+            services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
             setting = Setting(
                 daemon=info,
                 config=configuration.current,
                 default_agent=default_agent,
-                learn=lambda env: _learn(redactor, env),
-                notices=lambda: _notices(notices, configuration, ledger, session_log),
+                learn=base.learn,
+                notices=lambda: _notices(base, ledger, session_log),
             )
             async with Router(services, supervisor, audit, setting) as router:
                 sink.router = router
@@ -285,16 +295,44 @@ async def open_router(
         audit.close()
 
 
-def _learn(redactor: Redactor, env: Mapping[str, str]) -> None:
-    for name, value in env.items():
-        redactor.add(name, value)
+def _broker(base: _Base, audit: Audit, sink: _Sink) -> PermissionBroker:
+    return PermissionBroker(
+        audit,
+        base.clock,
+        deadline=base.configuration.current().limits.permission_seconds,
+        on_asked=sink.asked,
+        on_decided=sink.decided,
+        faults=base.faults,
+    )
 
 
-def _notices(
-    notices: list[str], configuration: ConfigFile, ledger: Ledger, session_log: SessionLog
-) -> list[str]:
-    problem = [configuration.problem] if configuration.problem else []
-    return [*notices, *problem, *ledger.notices, *session_log.notices]
+def _services(
+    base: _Base,
+    ledger: Ledger,
+    session_log: SessionLog,
+    supervisor: Supervisor,
+    broker: PermissionBroker,
+) -> Services:
+    config = base.configuration.current
+    runtime = AcpRuntime(supervisor, config().limits.max_message_bytes)
+    return Services(
+        ledger=ledger,
+        log=session_log,
+        scribe=Scribe(),
+        broker=broker,
+        # A Python agent of the daemon is a child process that speaks ACP, like any other.
+        runtime=lambda _definition: runtime,
+        places=Places(lambda: config().limits.max_processes),
+        clock=base.clock,
+        ids=RandomIds(),
+        faults=base.faults,
+        idle_ttl=lambda: config().limits.idle_ttl_seconds,
+    )
+
+
+def _notices(base: _Base, ledger: Ledger, session_log: SessionLog) -> list[str]:
+    problem = [base.configuration.problem] if base.configuration.problem else []
+    return [*base.notices, *base.trouble, *problem, *ledger.notices, *session_log.notices]
 
 
 async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:

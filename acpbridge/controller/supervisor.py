@@ -202,6 +202,11 @@ class Supervisor(Owner):
         """Of the keeper; 0 while there is none."""
         return self._keeper.pid
 
+    @property
+    def guard_pid(self) -> int:
+        """Of the keeper's guard; 0 while there is none."""
+        return self._keeper.guard.pid
+
     @asynccontextmanager
     async def launch(self, spec: LaunchSpec) -> AsyncIterator[AgentProcess]:
         """Start an agent; leaving the context ends its whole tree.

@@ -47,7 +47,9 @@ class Looking:
         live = [session for session in visible if session.live]
         warnings = [*self._setting.notices(), *self._setting.config().warnings]
         return {
-            "daemon": self._setting.daemon.to_json(self._inspector.keeper_pid),
+            "daemon": self._setting.daemon.to_json(
+                self._inspector.keeper_pid, self._inspector.guard_pid
+            ),
             "sessions": rows,
             "unowned": [],
             "pendingPermissions": sum(pending[session.key] for session in visible),

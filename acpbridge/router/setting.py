@@ -18,6 +18,11 @@ class Inspector(Protocol):
         """Of the keeper."""
         ...
 
+    @property
+    def guard_pid(self) -> int:
+        """Of the keeper's guard."""
+        ...
+
     async def processes(self, name: str) -> list[ProcessInfo]:
         """Return the whole tree of one session."""
         ...

@@ -29,11 +29,12 @@ class DaemonInfo:
     socket: str
     containment: str
 
-    def to_json(self, keeper_pid: int) -> dict[str, Any]:
+    def to_json(self, keeper_pid: int, guard_pid: int) -> dict[str, Any]:
         """Return the shape in `status`."""
         return {
             "pid": self.pid,
             "keeperPid": keeper_pid,
+            "guardPid": guard_pid,
             "epoch": self.epoch,
             "startedAt": self.started_at,
             "version": self.version,

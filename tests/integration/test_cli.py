@@ -498,3 +498,43 @@ def test_a_python_agent_is_served_on_stdio(home: Home) -> None:
         assert served.wait(10) == 0
     missing = home.run("serve", "greeter:nobody")
     assert (missing.code, "error (usage)" in missing.err) == (2, True)
+
+
+def test_row_20_a_question_that_nobody_answers_is_denied_at_its_deadline(
+    home: Home, tmp_path: Path
+) -> None:
+    home.configure({"permissionSeconds": 0.5}, fake=())
+    did = tmp_path / "did"
+    done = home.run("run", f"ask execute x do {did}", "--agent", "fake", "--format", "json")
+    (decided,) = [e for e in done.events if e["type"] == "permission_decided"]
+    # The turn goes on and ends normally: a denial is an answer like any other.
+    assert (done.code, decided["effect"], decided["reason"]) == (0, "deny", "timed_out")
+    assert decided["optionId"] == "reject_once"
+    assert not did.exists()
+
+
+def test_rows_01_02_and_03_a_rule_allows_only_the_one_allow_once_that_is_offered(
+    home: Home, tmp_path: Path
+) -> None:
+    home.configure({"permissionSeconds": 0.5}, fake=())
+    cases = {
+        "one": ("allow_once", "allow_always", "reject_once"),
+        "none": ("allow_always", "reject_once"),
+        "two": ("a:allow_once", "b:allow_once", "reject_once"),
+        "odd": ("allow_sometimes", "reject_once"),
+    }
+    for name, options in cases.items():
+        prompt = f"ask execute x {' '.join(options)} do {tmp_path / name}"
+        done = home.run("run", prompt, "--agent", "fake", "--on-permission", "allow")
+        assert done.code == 0, done
+    # What ran is what counts: the others went to a person, who was not there.
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["one"]
+
+
+def test_on_permission_deny_denies_without_a_question(home: Home, tmp_path: Path) -> None:
+    did = tmp_path / "did"
+    words = ("--agent", "fake", "--on-permission", "deny", "--format", "json")
+    done = home.run("run", f"ask execute x do {did}", *words)
+    kinds = [event["type"] for event in done.events]
+    assert (done.code, "permission_asked" in kinds) == (0, False)
+    assert not did.exists()

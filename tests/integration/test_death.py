@@ -112,8 +112,18 @@ def test_g4_a_killed_keeper_takes_every_tree_along_and_the_daemon_stays(tmp_path
         assert after["keeperPid"] != status["keeperPid"]
 
 
-@pytest.mark.parametrize("parts", [("daemon", "shim"), ("daemon", "keeper"), ("keeper", "shim")])
-def test_g5_any_two_of_daemon_keeper_and_shim_leave_nothing(
+PAIRS = [
+    ("daemon", "shim"),
+    ("daemon", "keeper"),
+    ("keeper", "shim"),
+    ("guard", "keeper"),
+    ("guard", "shim"),
+    ("daemon", "guard"),
+]
+
+
+@pytest.mark.parametrize("parts", PAIRS)
+def test_g5_any_two_of_daemon_guard_keeper_and_shim_leave_nothing(
     parts: tuple[str, str], tmp_path: Path
 ) -> None:
     with daemon_home(tmp_path) as home:
@@ -123,6 +133,7 @@ def test_g5_any_two_of_daemon_keeper_and_shim_leave_nothing(
         pids = {
             "daemon": status["daemon"]["pid"],
             "keeper": status["daemon"]["keeperPid"],
+            "guard": status["daemon"]["guardPid"],
             "shim": next(p["pid"] for p in row["processes"] if p["role"] == "shim"),
         }
         for part in parts:

@@ -467,6 +467,7 @@ async def test_rows_have_the_documented_fields_and_no_others(tmp_path: Path) -> 
         assert set(status["daemon"]) == {
             "pid",
             "keeperPid",
+            "guardPid",
             "epoch",
             "startedAt",
             "version",

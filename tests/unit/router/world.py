@@ -281,6 +281,10 @@ class Runtime:
     def keeper_pid(self) -> int:
         return 5
 
+    @property
+    def guard_pid(self) -> int:
+        return 4
+
     async def processes(self, name: str) -> list[ProcessInfo]:
         agent = self.running.get(name)
         if agent is None:
