@@ -69,7 +69,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "G27": now("Moving the wall clock shifts no timeout"),
     "G28": part("Without disk, descriptors or memory: refuse, deny, keep what runs, recover"),
     "G29": part("SIGTERM ends turns, questions and trees by one deadline; a second one hurries"),
-    "G30": later("Modes in which an agent stops asking need consent in the config and are shown"),
+    "G30": part("Modes in which an agent stops asking need consent in the config and are shown"),
     # The permission table: what each situation does, and that doubt never allows
     "row 1": now("A rule allows and one one-time allow is offered: it is taken, after the audit"),
     "row 2": now("A rule allows but only a lasting allow is offered: a person decides"),
@@ -98,7 +98,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "row 25": part("The editor's cancel is passed on, its error denies, its leaving cancels"),
     "row 26": part("A person's lasting allow is sent as a one-time one plus our expiring grant"),
     "row 27": now("A change of mode is never allowed by a rule; a person confirms it twice"),
-    "row 28": later("Setting a mode that no longer asks is refused by default, whoever sets it"),
+    "row 28": part("Setting a mode that no longer asks is refused by default, whoever sets it"),
     "row 29": later("Without a policy file everything is asked"),
     "row 30": later("A bad policy file stops the start; at a reload the old denials stay in force"),
     "row 31": later("A rule that fails or takes too long denies"),

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from acpbridge.controller.acp_controller import AcpRuntimeController
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
@@ -22,6 +22,8 @@ from acpbridge.runtimes.base import (
     TurnResult,
 )
 from acpbridge.runtimes.command import command_for
+
+_MODE_SETTERS: Final = frozenset({"session/set_mode", "session/set_config_option"})
 
 
 class AcpRuntime:
@@ -71,6 +73,7 @@ class _AcpSession:
         self._process = process
         self._client = AcpClient(host, process.pid, self._mode_told)
         self._opened = False
+        self._entered_bypass: BridgeError | None = None
         self.controller = AcpRuntimeController(
             process,
             self._client,
@@ -135,15 +138,27 @@ class _AcpSession:
     def _mode_told(self, mode: str) -> None:
         before = self.controller.mode
         self.controller.mode_told(mode)
-        if self._opened and mode != before:
-            self._host.emit(Fact("mode_changed", {"mode": mode, "before": before}))
+        if not self._opened or mode == before:
+            return
+        self._host.emit(Fact("mode_changed", {"mode": mode, "before": before}))
+        try:
+            self._refuse_bypass(mode)
+        except BridgeError as error:
+            # It let itself go in the middle of a turn (G30): that is the end of the turn.
+            self._entered_bypass = error
+            self.cancel()
 
     async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
+        # The agent may have left its mode since the last turn: nothing is prompted in another.
+        await self._ensure_mode()
+        self._entered_bypass = None
         self._client.begin_turn()
         try:
             raw = await self.controller.prompt(content)
         finally:
             self._client.end_turn()
+        if self._entered_bypass is not None:
+            raise self._entered_bypass
         reason = raw.get("stopReason")
         return TurnResult(raw, reason if isinstance(reason, str) else "")
 
@@ -154,6 +169,11 @@ class _AcpSession:
         self.controller.cancel()
 
     async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+        if method in _MODE_SETTERS:
+            # Nobody enters a bypass mode by another road (row 28).
+            for value in (params.get("modeId"), params.get("value")):
+                if isinstance(value, str):
+                    self._refuse_bypass(value)
         return await self.controller.request(method, params)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:

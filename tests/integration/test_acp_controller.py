@@ -115,6 +115,51 @@ async def test_a_bypass_mode_is_refused_unless_it_is_allowed(tmp_path: Path) -> 
     assert caught.value.code == "bypass_refused"
 
 
+async def test_a_mode_that_the_agent_has_left_is_set_again_before_the_next_prompt(
+    tmp_path: Path,
+) -> None:
+    options = ("--modes", "default,auto")
+    with anyio.fail_after(HANG):
+        async with fake_session(tmp_path, Recorder(), *options, mode="default") as session:
+            await session.open(New())
+            await session.prompt(text("set-mode auto"))
+            assert session.mode == "auto"
+            await session.prompt(text("say in it again"))
+            assert session.mode == "default"
+    sent = [message["method"] for message in received(tmp_path) if "method" in message]
+    assert sent[-3:] == ["session/prompt", "session/set_mode", "session/prompt"]
+
+
+async def test_g30_an_agent_that_lets_itself_go_is_cancelled_and_brought_back(
+    tmp_path: Path,
+) -> None:
+    facts = AgentFacts(asking_mode="default", bypass_modes=("bypassPermissions",))
+    options = ("--modes", "default,bypassPermissions")
+    with anyio.fail_after(HANG):
+        async with fake_session(tmp_path, Recorder(), *options, facts=facts) as session:
+            await session.open(New())
+            with pytest.raises(BridgeError) as caught:
+                await session.prompt(text("set-mode bypassPermissions\nhang"))
+            assert caught.value.code == "bypass_refused"
+            assert (await session.prompt(text("say good"))).stop_reason == "end_turn"
+            assert session.mode == "default"
+
+
+@pytest.mark.parametrize("params", [{"modeId": "yolo"}, {"configId": "mode", "value": "yolo"}])
+async def test_row_28_no_request_leads_into_a_bypass_mode(
+    params: dict[str, str], tmp_path: Path
+) -> None:
+    facts = AgentFacts(bypass_modes=("yolo",))
+    method = "session/set_mode" if "modeId" in params else "session/set_config_option"
+    with anyio.fail_after(HANG):
+        async with fake_session(tmp_path, Recorder(), "--modes", "a,yolo", facts=facts) as session:
+            await session.open(New())
+            with pytest.raises(BridgeError) as caught:
+                await session.request(method, params)
+            assert caught.value.code == "bypass_refused"
+            assert session.mode == "a"
+
+
 async def test_a_change_of_mode_in_a_turn_is_told(tmp_path: Path) -> None:
     host = Recorder()
     with anyio.fail_after(HANG):
