@@ -327,6 +327,7 @@ def _services(
         ids=RandomIds(),
         faults=base.faults,
         idle_ttl=lambda: config().limits.idle_ttl_seconds,
+        redact=base.redactor.value,
     )
 
 
@@ -383,7 +384,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
         )
         server = Server(router, duties)
         listener = await unix.listen(paths.socket)
-        serving = (lambda: listener.serve(server.serve), lambda: _obey_signals(stopping))
+        serving = (lambda: server.listen(listener), lambda: _obey_signals(stopping))
         async with listener, background(*serving):
             ready()
             log.info("ready", pid=info.pid, home=info.home)

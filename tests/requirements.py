@@ -400,7 +400,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     # Faults: permissions and files
     "case 38": later("With nobody attached nothing is ever allowed"),
     "case 39": later("An answer has its exact shape and an option that was offered"),
-    "case 40": later("A choice among several stays one, and no rule makes it"),
+    "case 40": now("A choice among several stays one, and no rule makes it"),
     "case 41": later("Options of unknown kind spoil neither question nor safety"),
     "case 44": later("Two requests for one tool call are answered each"),
     "case 45": later("Questions can be answered in any order, and timeouts are called so"),

@@ -6,10 +6,10 @@ Slow to import, so only where somebody looks. The text itself is never changed.
 from rich.console import Console
 from rich.text import Text
 
-from acpbridge.cli.question import INDENT
+from acpbridge.cli.question import MARGIN
 
 # The first that a line begins with, or holds, counts.
-_BY_START = ((f"{INDENT}-", "red"), (f"{INDENT}+", "green"), ("permission ", "bold yellow"))
+_BY_START = ((f"{MARGIN}-", "red"), (f"{MARGIN}+", "green"), ("permission ", "bold yellow"))
 _BY_PART = (("WARNING", "bold red"), ("  ! ", "bold red"))
 
 

@@ -6,6 +6,7 @@ full, and never its title alone. Everything is escaped, line by line.
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,8 +19,12 @@ Question = Mapping[str, Any]
 
 INDENT: Final = "    "
 
-# Beyond this a difference is not looked for: the old text goes, the new one comes. Characters.
-DIFF_LIMIT: Final = 400_000
+# Before every line of the agent's own text, so that none can pass for one of ours.
+MARGIN: Final = INDENT + "| "
+
+# Beyond this a difference is not looked for, for the search grows with the square: the old text
+# goes, the new one comes. Lines of both.
+DIFF_LIMIT: Final = 2_000
 
 # As a person knows it from other tools that show changes.
 NO_LINE_END: Final = "(no line end)"
@@ -70,9 +75,11 @@ def render(question: Question) -> str:
 def option_lines(question: Question) -> list[str]:
     """Return the offered options by number, the doubtful ones flagged."""
     out = []
+    counts = Counter(str(option.get("optionId")) for option in options(question))
     for number, option in enumerate(options(question), 1):
         kind = _word(option.get("kind"))
-        flags = "".join(f"  ! {flag}" for flag in _flags(question, option))
+        twice = counts[str(option.get("optionId"))] > 1
+        flags = "".join(f"  ! {flag}" for flag in _flags(option, twice=twice))
         name, name_of = _word(option.get("name")), _word(option.get("optionId"))
         out.append(f"{INDENT}{number}) {name}  [{kind}]  id {name_of}{flags}")
     return out or [f"{INDENT}none"]
@@ -125,7 +132,7 @@ def _doubt(question: Question, option: Mapping[str, Any]) -> str:
     return ""
 
 
-def _flags(question: Question, option: Mapping[str, Any]) -> Iterator[str]:
+def _flags(option: Mapping[str, Any], *, twice: bool) -> Iterator[str]:
     if option.get("kind") not in _KINDS:
         yield "unknown kind: it may do anything"
     name = str(option.get("optionId"))
@@ -133,7 +140,7 @@ def _flags(question: Question, option: Mapping[str, Any]) -> Iterator[str]:
         yield "nobody would be asked any more"
     elif names_mode(name):
         yield "less would be asked from then on"
-    if [o.get("optionId") for o in options(question)].count(option.get("optionId")) > 1:
+    if twice:
         yield "this id is offered twice"
     if option.get("kind") == OptionKind.ALLOW_ALWAYS:
         yield "sent as `allow once` where exactly one is offered"
@@ -169,7 +176,7 @@ def _named(name: str, value: Any) -> Iterator[str]:
         return
     yield head
     # Other line ends than "\n" are not line ends to a shell: they are spelt out.
-    yield from (f"{INDENT}{escape(line)}" for line in text.split("\n"))
+    yield from (f"{MARGIN}{escape(line)}" for line in text.split("\n"))
 
 
 def _block_lines(block: Any) -> Iterator[str]:
@@ -189,11 +196,11 @@ def _diff_lines(old: Any, new: Any) -> Iterator[str]:
     after = _text_lines(new) if isinstance(new, str) else [json.dumps(new)]
     if not before:
         yield f"{INDENT}(a new file)"
-    if sum(map(len, before)) + sum(map(len, after)) > DIFF_LIMIT or not before:
+    if len(before) + len(after) > DIFF_LIMIT or not before:
         changes: Iterable[str] = (*("-" + line for line in before), *("+" + line for line in after))
     else:
         changes = list(difflib.unified_diff(before, after, lineterm=""))[2:]
-    yield from (f"{INDENT}{line[:1]}{escape(line[1:])}" for line in changes)
+    yield from (f"{MARGIN}{line[:1]}{escape(line[1:])}" for line in changes)
 
 
 def _text_lines(text: str) -> list[str]:

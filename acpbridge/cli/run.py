@@ -96,7 +96,7 @@ def run(  # noqa: PLR0913 - one for each option
         session=session or "",
         continue_last=go_on,
         cwd=directory,
-        caller_cwd=_here(),
+        caller_cwd=directory or _here(),
         env=_environment(),
         one_shot=mode == "run",
         on_permission=OnPermission(on_permission),
@@ -125,6 +125,11 @@ def _directory(ctx: click.Context, given: str) -> str:
     path = Path(given).expanduser().absolute()
     if not path.is_dir():
         raise click.UsageError(f"--cwd: {given!r} is not a directory.", ctx)
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        message = f"--cwd: the name {given!r} is not UTF-8; agents cannot be told it."
+        raise click.UsageError(message, ctx) from None
     return os.path.normpath(path)
 
 

@@ -158,6 +158,8 @@ class Drive:
         try:
             await self._client.call("cancel", key=self._receipt["key"], grace=CANCEL_GRACE)
         except BridgeError as error:
+            if error.code == "connection_closed":
+                return  # the turn has ended, and with it our connection
             fail(error)
         await anyio.sleep(LAST_EVENT)
         self._leave()

@@ -70,7 +70,7 @@ GEMINI: Final = AgentFacts(
     packages=("@google/gemini-cli",),
     asking_mode="default",
     bypass_modes=("yolo",),
-    unknown_session_words=("No previous sessions found",),
+    unknown_session_words=("No previous sessions found", "Invalid session identifier"),
     # It answers session/set_mode with an empty object and never sends an update.
     mode_answer_suffices=True,
     env_names=("GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_CLI_TRUST_WORKSPACE", "GOOGLE_*"),

@@ -4,7 +4,7 @@ It speaks for one process over one connection. What the agent calls on us goes t
 it is given; nothing here decides a permission or knows what a session of ours is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from acpbridge.controller.process import AgentProcess
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
 from acpbridge.protocol import acp
-from acpbridge.protocol.jsonrpc import Call, Peer
+from acpbridge.protocol.jsonrpc import Call, Noise, Peer
 from acpbridge.transport.connection import Connection, Handler
 from acpbridge.transport.tasks import Owner, background
 
@@ -366,6 +366,10 @@ class AcpRuntimeController(Owner):
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send any notification; the session id is filled in where it is missing."""
         self._connection.notify(method, {"sessionId": self._session(), **params})
+
+    def hear_noise(self, told: Callable[[Noise], None]) -> None:
+        """Have somebody told of what the agent sends that is no message."""
+        self._connection.on_noise = told
 
     def answer(self, call: Call, result: Any) -> None:
         """Answer an open call of the agent now, before its handler has come to an end."""

@@ -7,6 +7,8 @@ module turns what happens into its inputs and carries out what the cells say.
 
 import hashlib
 import os
+import signal
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,6 +32,7 @@ from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Child, ChildSpec, Keeper, ProcessId
 from acpbridge.transport.memory import ByteReceive, ByteSend
 from acpbridge.transport.tasks import Owner, background
+from acpbridge.transport.tree import NOBODY
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +52,12 @@ CENSUS_PACE: Final = 1.0
 # A shim exits after its last report; it is looked for so often and so long. Seconds.
 SHIM_LOOK: Final = 0.01
 SHIM_EXIT: Final = 1.0
+
+# What has lost its shim is looked at twice, so far apart: the keeper ends it meanwhile. Seconds.
+STRAY_PAUSE: Final = 0.3
+
+# As a shim calls itself.
+SHIM: Final = "acpb-shim"
 
 # After the agent's exit its last words on stderr are waited for this long. Seconds.
 LAST_WORDS: Final = 0.2
@@ -184,6 +193,8 @@ class Supervisor(Owner):
         self._changed = anyio.Event()
         self._written: Journal | None = None
         self._nofile = nofile
+        # Every guard and keeper that ever was: what is below one is an agent's, whoever it says.
+        self._helpers: set[tuple[int, int]] = set()
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         keeper = Keeper(on_lost=self._look_again, nofile=self._nofile)
@@ -255,6 +266,8 @@ class Supervisor(Owner):
         for entry in line:
             if entry in shims:
                 return shims[entry]
+        if self._helpers_known().intersection(line):
+            return ""  # below a keeper and below no shim: it has lost its shim, or is starting
         for above, _ in line:
             value = census.marker(above, MARK)
             if value:
@@ -270,11 +283,60 @@ class Supervisor(Owner):
         shim, agent = _pair(child.shim), _pair(child.agent)
         return await anyio.to_thread.run_sync(census.tree, shim, agent)
 
+    async def unowned(self) -> list[census.ProcessInfo]:
+        """Return what lives below guard or keeper and below no shim of ours.
+
+        The keeper ends such processes within milliseconds; those that stay are what it could not.
+        """
+        return await anyio.to_thread.run_sync(self._strays)
+
+    def _strays(self) -> list[census.ProcessInfo]:
+        before = {(row.pid, row.start_ticks) for row in self._stray_rows()}
+        if before:
+            time.sleep(STRAY_PAUSE)
+        rows = [r for r in self._stray_rows() if (r.pid, r.start_ticks) in before]
+        infos = (census.look(row.pid, row.start_ticks, "child") for row in rows)
+        return [info for info in infos if info is not None]
+
+    def _stray_rows(self) -> list[kernel.Process]:
+        """Look at everything below guard and keeper, without the trees of known shims."""
+        helpers = self._helpers_known()
+        children = self._keeper.children
+        known = {child.shim.pid for child in children}
+        known |= {process.child.shim.pid for process in list(self._running.values())}
+        known |= {pid for pid, _ in helpers}
+        # A shim that was forked just now has not told who it is.
+        starting = any(child.shim == NOBODY for child in children)
+        table = kernel.process_table()
+        found: dict[int, kernel.Process] = {}
+        for pid, start_ticks in helpers:
+            row = table.get(pid)
+            if row is None or row.start_ticks != start_ticks:
+                continue
+            new = {r.pid for r in table.values() if starting and r.ppid == pid and r.name == SHIM}
+            below = kernel.tree_of(pid, table, skip=known | new)
+            found |= {member.pid: member for member in below}
+        return list(found.values())
+
+    def _end_strays(self) -> list[int]:
+        """End what has lost its shim and what the keeper does not end; return who is left."""
+        if not self._strays():
+            return []
+        for pid, start_ticks in self._helpers_known():
+            kernel.send_signal(pid, start_ticks, signal.SIGCONT)
+        loop = kernel.KillLoop(self._stray_rows)
+        loop.run()
+        return loop.survivors
+
     async def alive(self, processes: list[census.ProcessInfo]) -> list[int]:
-        """Return the pids of those that still live, from the kernel, now.
+        """Return the pids of those that still live, and of all that have lost their shim; now.
 
         A shim that has just reported that its tree is gone takes a moment to be gone itself.
         """
+        left = await self._alive_after_a_moment(processes)
+        return left + await anyio.to_thread.run_sync(self._end_strays)
+
+    async def _alive_after_a_moment(self, processes: list[census.ProcessInfo]) -> list[int]:
         entries = [Entry(process.pid, process.start_ticks) for process in processes]
         left = await anyio.to_thread.run_sync(_alive, entries)
         with anyio.move_on_after(SHIM_EXIT):
@@ -291,7 +353,13 @@ class Supervisor(Owner):
     # The journal.
 
     def _look_again(self) -> None:
+        self._helpers_known()
         self._changed.set()
+
+    def _helpers_known(self) -> set[tuple[int, int]]:
+        now = {self._keeper.identity, self._keeper.guard} - {NOBODY}
+        self._helpers |= {_pair(helper) for helper in now}
+        return self._helpers
 
     async def _keep_journal(self) -> None:
         trouble = ""

@@ -13,10 +13,10 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 import structlog
-from anyio.abc import SocketStream
+from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
-from acpbridge.daemon.wire import EVENTS, HELLO, UNFOLLOW, WIRE_VERSION
+from acpbridge.daemon.wire import EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
@@ -29,6 +29,17 @@ from acpbridge.transport.tasks import background
 from acpbridge.transport.unix import peer_credentials
 
 log = structlog.get_logger(__name__)
+
+# Clients at once: 100 turns each have one, and a person a few more.
+MAX_CLIENTS: Final = 512
+
+# When no descriptor is left for a client, the next look is so much later. Seconds.
+ACCEPT_PAUSE: Final = 0.2
+
+# One who has not said hello is let to say just that. An agent's own tools need no more than a
+# prompt's text; the operator's may be as long as the configuration says. Bytes.
+STRANGER_LINE: Final = 64 * 1024
+AGENT_LINE: Final = 1024 * 1024
 
 # A follower that takes no byte for this long is let go, with the number to resume from. Seconds.
 STALLED: Final = 30.0
@@ -60,6 +71,30 @@ class Server:
         self._router = router
         self._duties = duties
         self._ids = count(1)
+        self._clients = 0
+
+    async def listen(self, listener: SocketListener) -> None:
+        """Take clients until cancelled; running out of descriptors only makes them wait (G28)."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except (OSError, anyio.BrokenResourceError) as error:
+                    log.warning("no client can be taken now", error=str(error))
+                    await anyio.sleep(ACCEPT_PAUSE)
+                    continue
+                if self._clients >= MAX_CLIENTS:
+                    log.warning("too many clients", clients=self._clients)
+                    await stream.aclose()
+                    continue
+                self._clients += 1
+                tasks.start_soon(self._serve_one, stream)
+
+    async def _serve_one(self, stream: SocketStream) -> None:
+        try:
+            await self.serve(stream)
+        finally:
+            self._clients -= 1
 
     async def serve(self, stream: SocketStream) -> None:
         """Serve one client to its end."""
@@ -98,11 +133,11 @@ class _Client:
         self._router = router
         self._duties = duties
         self._who = requester
-        self._greeted = False
+        self._greeted = anyio.Event()
         self._following: dict[int, anyio.CancelScope] = {}
         self._numbers = count(1)
-        peer = Peer(duties.limit, silent_on_noise=False)
-        self._connection = Connection(stream, stream, self, peer=peer)
+        self._peer = Peer(STRANGER_LINE, silent_on_noise=False)
+        self._connection = Connection(stream, stream, self, peer=self._peer)
         self._calls: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
             HELLO: self._hello,
             "run": self._run,
@@ -122,11 +157,18 @@ class _Client:
     async def run(self) -> None:
         """Serve until the client is gone, then give up what it had asked for."""
         try:
-            async with background() as self._tasks, self._connection:
+            async with background(self._expect_hello) as self._tasks, self._connection:
                 await self._connection.closed.wait()
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await self._duties.vanished(self._who.client_id)
+
+    async def _expect_hello(self) -> None:
+        """Let go of one who does not say who it is."""
+        with anyio.move_on_after(HELLO_LIMIT):
+            await self._greeted.wait()
+        if not self._greeted.is_set():
+            self._connection.finish_reading()
 
     # ---- Handler ----
 
@@ -149,7 +191,7 @@ class _Client:
         params = call.params if call.params is not None else {}
         if not isinstance(params, dict):
             raise BridgeError("invalid_params", "The params must be an object.")
-        if not self._greeted and call.method != HELLO:
+        if not self._greeted.is_set() and call.method != HELLO:
             raise BridgeError("invalid_message", "Say hello first.")
         return await method(params)
 
@@ -157,7 +199,9 @@ class _Client:
 
     async def _hello(self, params: Mapping[str, Any]) -> dict[str, Any]:
         del params
-        self._greeted = True
+        self._greeted.set()
+        agent = self._who.role is Role.AGENT
+        self._peer.raise_limit(min(AGENT_LINE, self._duties.limit) if agent else self._duties.limit)
         return {
             "version": __version__,
             "wire": WIRE_VERSION,

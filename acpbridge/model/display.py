@@ -8,9 +8,12 @@ our own words, come out as `⟨...⟩`, so that no text can look like another.
 from itertools import groupby
 from typing import Final
 
-# Printable by category, yet drawn as nothing: fillers, joiners, the empty Braille cell.
+# Printable by category, yet drawn as nothing: fillers, joiners, variation selectors, the empty
+# Braille cell.
 _BLANK: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07"
+    "\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e\ufe0f\U0001d159\U00016fe4"
 )
 # Our own brackets: a text that contains them could forge a mark.
 _BRACKETS: Final = frozenset("⟨⟩")

@@ -192,7 +192,9 @@ class Audit:
             "boot_id": self._boot_id,
             "prev_hash": self._hash,
         }
-        record = {**head, **_shown(self._redact(fields), _DEEPEST), **head}
+        # The names of the fields are ours: only what they hold may be blacked out.
+        clean = {name: self._redact(value) for name, value in fields.items()}
+        record = {**head, **_shown(clean, _DEEPEST), **head}
         # ASCII, so that no surrogate of an agent's text can make it fail.
         body = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
         digest = hashlib.sha256(body).hexdigest()

@@ -136,7 +136,7 @@ def cancellation(reason: Reason, *, by: str = "", note: str = "") -> Decision:
 def the_allow_once(ask: PermissionAsk) -> Option | None:
     """Return the one `allow_once` that is offered, if there is exactly one and it may be used."""
     offered = [option for option in ask.options if option.kind is OptionKind.ALLOW_ONCE]
-    if len(offered) != 1 or not _usable(ask, offered[0]):
+    if len(offered) != 1 or offered[0] not in _usable(ask):
         return None
     return offered[0]
 
@@ -214,8 +214,8 @@ def _malformed(ask: PermissionAsk) -> Choice | None:
 
 
 def _denial(ask: PermissionAsk, reason: Reason) -> Choice:
-    for option in ask.options:
-        if option.kind is OptionKind.REJECT_ONCE and _usable(ask, option):
+    for option in _usable(ask):
+        if option.kind is OptionKind.REJECT_ONCE:
             return Choice(Effect.DENY, option.option_id, reason)
     return Choice(Effect.DENY, None, reason)
 
@@ -224,14 +224,17 @@ def _counts(ask: PermissionAsk) -> Counter[str]:
     return Counter(option.option_id for option in ask.options)
 
 
-def _usable(ask: PermissionAsk, option: Option) -> bool:
-    """Tell whether an option may be selected without a person having named it."""
-    return (
-        _plain(option.option_id)
+def _usable(ask: PermissionAsk) -> list[Option]:
+    """Return the options that may be selected without a person having named one."""
+    counts = _counts(ask)
+    return [
+        option
+        for option in ask.options
+        if counts[option.option_id] == 1
+        and _plain(option.option_id)
         and _plain(option.name)
-        and _counts(ask)[option.option_id] == 1
         and not names_mode(option.option_id)
-    )
+    ]
 
 
 def _plain(word: str) -> bool:

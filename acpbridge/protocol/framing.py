@@ -26,10 +26,14 @@ class TooLong:
 
 
 class LineSplitter:
-    """Cuts a stream into lines. Memory is bounded by the limit and one chunk."""
+    """Cuts a stream into lines. Memory is bounded by the limit and one chunk.
+
+    Attributes:
+        limit: bytes of one line, without its end; may be raised on the way.
+    """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        self._limit = limit
+        self.limit = limit
         self._begun = bytearray()
         self._skipping = False
 
@@ -52,7 +56,7 @@ class LineSplitter:
         if self._skipping:
             return
         self._begun += piece
-        if len(self._begun) > self._limit:
+        if len(self._begun) > self.limit:
             out.append(self._too_long(self._begun))
             self._begun = bytearray()
             self._skipping = True
@@ -63,7 +67,7 @@ class LineSplitter:
             self._begun = bytearray()
         if self._skipping:
             self._skipping = False
-        elif len(line) > self._limit:
+        elif len(line) > self.limit:
             out.append(self._too_long(line))
         else:
             whole = bytes(line).removeprefix(BOM).removesuffix(b"\r")
@@ -71,4 +75,4 @@ class LineSplitter:
                 out.append(whole)
 
     def _too_long(self, line: bytes | bytearray) -> TooLong:
-        return TooLong(bytes(line[: min(HEAD, self._limit)]), self._limit)
+        return TooLong(bytes(line[: min(HEAD, self.limit)]), self.limit)

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
@@ -95,11 +95,13 @@ class Noise:
         reason: for the log.
         head: at most 200 bytes, undecoded.
         malformed_request: whether it was meant as a request; only these are held against a peer.
+        too_long: whether something that was said is lost because its line was too long.
     """
 
     reason: str
     head: bytes
     malformed_request: bool = False
+    too_long: bool = False
 
 
 Incoming = Call | Notification | Answer | Withdrawn | Noise
@@ -121,11 +123,14 @@ class Peer:
         silent_on_noise: True towards an agent, which is never sent an id of null. Its errors are
             its own, whatever they claim to be; those of our daemon come back as they were raised.
         relayed: methods of notifications that are passed on unread but for their envelope.
+        strict_limit: bytes of any other line: reading strictly takes time for all that is nested
+            in it, and whoever else is served waits meanwhile.
     """
 
     limit: int = DEFAULT_LIMIT
     silent_on_noise: bool = True
     relayed: frozenset[str] = frozenset({RELAYED})
+    strict_limit: int = DEFAULT_LIMIT
     outbox: list[bytes] = field(default_factory=list)
     _ids: "count[int]" = field(default_factory=count)
     _pending: dict[int, jsonrpc_base.Request] = field(default_factory=dict)
@@ -134,6 +139,10 @@ class Peer:
 
     def __post_init__(self) -> None:
         self._splitter = LineSplitter(self.limit)
+
+    def raise_limit(self, limit: int) -> None:
+        """Take longer lines from now on: the other side has said who it is."""
+        self.limit = self._splitter.limit = limit
 
     # Sending.
 
@@ -221,6 +230,8 @@ class Peer:
         return out
 
     def _message(self, line: bytes, *, whole: bool) -> list[Incoming]:
+        if len(line) > self.strict_limit and not self._may_be_relayed(line):
+            return self._broken(_early(line), f"more than {self.strict_limit} bytes", line)
         try:
             envelope = _lenient(line)
         except ValueError:
@@ -237,6 +248,11 @@ class Peer:
         except strict.StrictError as error:
             return self._broken(envelope, str(error), line)
         return self._sorted(message, line)
+
+    def _may_be_relayed(self, line: bytes) -> bool:
+        """Tell whether a long line begins like one that is passed on; its method stands early."""
+        head = line[:HEAD]
+        return any(json.dumps(method).encode() in head for method in self.relayed)
 
     def _sorted(self, message: dict[str, Any], line: bytes) -> list[Incoming]:
         if "method" not in message:
@@ -320,8 +336,9 @@ class Peer:
         reason = f"a line of more than {line.limit} bytes"
         early = _early(line.head)
         if early:
-            return self._broken(early, reason, line.head, "message_too_large")
-        return [Noise(reason, line.head[:200])]
+            broken = self._broken(early, reason, line.head, "message_too_large")
+            return [replace(m, too_long=True) if isinstance(m, Noise) else m for m in broken]
+        return [Noise(reason, line.head[:200], too_long=True)]
 
 
 def _early(line: bytes) -> dict[str, Any]:

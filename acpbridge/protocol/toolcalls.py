@@ -7,7 +7,7 @@ before they announce it (gemini). Every sight of a `toolCallId` is therefore an 
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from acpbridge.model.permission import (
@@ -27,10 +27,32 @@ _OPTION_KINDS: Final = {kind.value: kind for kind in OptionKind if kind is not O
 _TOOL_KINDS: Final = {kind.value: kind for kind in ToolKind}
 
 
+# What is kept of one call; the largest real ones, whole files in a diff, have tens of kilobytes.
+# A call beyond it is remembered by name only, and no rule applies to it.
+MAX_CALL_BYTES: Final = 256 * 1024
+
+# A line beyond this is not even looked into: that takes as long as it is.
+MAX_LINE_BYTES: Final = 1024 * 1024
+
+# What a rule or a person decides by: it must not change after it was first said.
+_PROMISED: Final = ("kind", "rawInput", "locations", "content")
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
+    """One call: its fields as last told, and those that it was first announced with.
+
+    Attributes:
+        fields: by name.
+        first: of the promised ones, the first that said something.
+        open: whether it has not ended.
+        unread: whether more was told of it than is kept.
+    """
+
     fields: Mapping[str, Any]
+    first: Mapping[str, Any]
     open: bool
+    unread: bool = False
 
 
 class ToolCalls:
@@ -39,14 +61,23 @@ class ToolCalls:
     def __init__(self) -> None:
         self._calls: OrderedDict[str, _Seen] = OrderedDict()
 
-    def update(self, params: Any) -> None:
-        """Take in a `session/update`; anything but a tool call is ignored."""
+    def update(self, params: Any, size: int = 0) -> None:
+        """Take in a `session/update`; anything but a tool call is ignored.
+
+        Args:
+            params: of the notification, read leniently.
+            size: of its line in bytes; of one that is far too long nothing but its name is kept.
+        """
         if update_kind(params) not in ("tool_call", "tool_call_update"):
             return
         update = params["update"]
         call_id = update.get("toolCallId")
-        if isinstance(call_id, str) and call_id:
-            self._upsert(call_id, {name: update[name] for name in update if _sound(update[name])})
+        if not isinstance(call_id, str) or not call_id:
+            return
+        if size > MAX_LINE_BYTES:
+            self._upsert(call_id, {"status": update.get("status")}, unread=True)
+            return
+        self._upsert(call_id, {name: update[name] for name in update if _sound(update[name])})
 
     @property
     def running(self) -> bool:
@@ -56,15 +87,15 @@ class ToolCalls:
     def end_turn(self) -> None:
         """Take every call as ended: none outlives its turn."""
         for call_id, call in self._calls.items():
-            self._calls[call_id] = _Seen(call.fields, open=False)
+            self._calls[call_id] = replace(call, open=False)
 
     def ask(self, params: PermissionParams, wire_id: str, sha256: str, pid: int) -> PermissionAsk:
         """Return the question of a permission request, joined with what is known of its call."""
         call = params.toolCall
-        before = self._calls[call.toolCallId].fields if call.toolCallId in self._calls else {}
         now = {name: getattr(call, name) for name in _FIELDS if getattr(call, name) is not None}
+        before = self._calls.get(call.toolCallId)
         self._upsert(call.toolCallId, now)
-        merged = {**before, **now}
+        merged = {**(before.fields if before else {}), **now}
         kind = merged.get("kind")
         subject = ToolSubject(
             tool_call_id=call.toolCallId,
@@ -74,7 +105,7 @@ class ToolCalls:
             raw_input=merged.get("rawInput"),
             locations=_paths(merged.get("locations")),
             content=_blocks(merged.get("content")),
-            changed=_changes(before, now),
+            changed=_changes(before, merged),
         )
         options = tuple(
             Option(o.optionId, o.name, _OPTION_KINDS.get(o.kind, OptionKind.UNKNOWN), o.kind)
@@ -82,23 +113,31 @@ class ToolCalls:
         )
         return PermissionAsk(subject, options, wire_id, sha256, pid)
 
-    def _upsert(self, call_id: str, update: Mapping[str, Any]) -> None:
-        seen = self._calls.pop(call_id, _Seen({}, open=True))
+    def _upsert(self, call_id: str, update: Mapping[str, Any], *, unread: bool = False) -> None:
+        seen = self._calls.pop(call_id, _Seen({}, {}, open=True))
         told = {name: update[name] for name in _FIELDS if update.get(name) is not None}
         status = update.get("status")
         is_open = seen.open if status is None else status not in ("completed", "failed")
-        self._calls[call_id] = _Seen({**seen.fields, **told}, is_open)
+        said = {name: told[name] for name in _PROMISED if told.get(name) not in (None, {}, [])}
+        fields, first = {**seen.fields, **told}, {**said, **seen.first}
+        unread = unread or seen.unread or len(json.dumps(fields)) > MAX_CALL_BYTES
+        if unread:
+            fields, first = {}, {}
+        self._calls[call_id] = _Seen(fields, first, is_open, unread)
         if len(self._calls) > REMEMBERED:
             self._calls.popitem(last=False)
 
 
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the fields that a person was shown otherwise. An empty first input is no promise."""
-    return tuple(
+def _changes(before: _Seen | None, merged: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a person was first shown otherwise (row 9), or was never shown."""
+    if before is None:
+        return ()
+    changed = tuple(
         name
-        for name in ("kind", "rawInput")
-        if name in now and before.get(name) not in (None, {}) and _differ(before[name], now[name])
+        for name in _PROMISED
+        if name in before.first and _differ(before.first[name], merged.get(name))
     )
+    return (*changed, "more than is kept") if before.unread else changed
 
 
 def _differ(one: Any, other: Any) -> bool:

@@ -95,7 +95,10 @@ class Accepting:
             raise BridgeError("daemon_stopping", "The daemon is stopping.")
 
     async def _accept(self, request: RunRequest, requester: Requester, key: str) -> RunReceipt:
-        self._setting.learn(request.env)
+        if requester.role is not Role.AGENT:
+            # An agent has no secret that its own session's caller did not have; what it calls
+            # one would only be blacked out where others must be able to read.
+            self._setting.learn(request.env)
         new = not request.session and not request.continue_last
         if new:
             session = await self._new(request, requester)

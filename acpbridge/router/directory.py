@@ -53,7 +53,17 @@ class Directory:
         Raises:
             BridgeError: `no_such_session`, `ambiguous_key`, `permission_denied`.
         """
-        key = routes.find_session(text, [s.key for s in self.visible(requester)])
+        visible = self.visible(requester)
+        try:
+            key = routes.find_session(text, [s.key for s in visible])
+        except BridgeError as error:
+            if error.code != "ambiguous_key":
+                raise
+            # Of several on record, the one that runs is meant.
+            active = [s.key for s in visible if s.active and text in str(s.key)]
+            if len(active) != 1:
+                raise
+            key = active[0]
         authorize(action, requester, self._target(key))
         return self._sessions[key]
 

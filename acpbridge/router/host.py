@@ -81,7 +81,7 @@ class Host:
     async def ask(self, ask: PermissionAsk) -> Decision:
         """Have a permission decided; a turn that is being cancelled gets `cancelled` (row 15)."""
         turn = self.turn
-        if self.closing or (turn is not None and turn.cancelling):
+        if self._unwanted(turn):
             return Decision(Effect.CANCEL, None, Reason.CANCELLED)
         request = PermissionRequest(
             id=str(self._services.ids.uuid4())[:8],
@@ -96,10 +96,17 @@ class Host:
             return await self._services.broker.ask(request)
         turn.asked()
         try:
-            return await self._services.broker.ask(request)
+            decision = await self._services.broker.ask(request)
         finally:
             turn.answered()
             self._touch(turn)
+        if self._unwanted(turn):
+            # It was decided just before somebody wanted the turn ended.
+            return Decision(Effect.CANCEL, None, Reason.CANCELLED)
+        return decision
+
+    def _unwanted(self, turn: Turn | None) -> bool:
+        return self.closing or (turn is not None and turn.cancelling)
 
     async def call(self, method: str, params: Any) -> Any:
         """Refuse what was never advertised (rows 36 and 39).
@@ -168,6 +175,7 @@ class Host:
         else:
             outcome = Outcome.FAILED
             error = error or BridgeError("agent_died", "The agent is gone.")
+        error = self._services.clean(error)
         event = Fact("turn_failed", {"error": error.to_json()})
         await self._finish(turn, _Ending(outcome, event, error=error))
 

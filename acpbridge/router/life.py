@@ -113,7 +113,7 @@ class Life:
             BridgeError: the agent could not be started, or its session not be opened.
         """
         with self._scope:
-            await self._services.places.acquire(self)
+            await self._take_place()
             try:
                 self._host.begin(turn)
                 await self._book.save(state=SessionState.STARTING)
@@ -122,6 +122,13 @@ class Life:
                     await self._with_agent(agent, turn)
             finally:
                 self._services.places.release(self)
+
+    async def _take_place(self) -> None:
+        places = self._services.places
+        if places.full:
+            message = f"waiting for one of {places.taken} places: limits.maxProcesses are running"
+            self._host.emit(Fact("notice", {"kind": "waiting", "message": message}))
+        await places.acquire(self)
 
     async def _with_agent(self, agent: RuntimeSession, turn: Turn) -> None:
         self.agent = agent
@@ -157,7 +164,7 @@ class Life:
         if not isinstance(error, BridgeError):
             error = BridgeError("agent_died", "The agent is gone.")
         self.died = error
-        self._book.note(last_error=error.to_json())
+        self._book.note(last_error=self._services.clean(error).to_json())
         self._services.broker.withdraw(self._host.key, Reason.AGENT_DIED)
 
     # ---- Turns ----

@@ -1,9 +1,10 @@
 """What there is to see: sessions, their turns and their processes. Never cached."""
 
-from collections import Counter
+from collections import defaultdict
 from typing import Any
 
 from acpbridge.model.keys import SessionKey
+from acpbridge.model.permission import Question
 from acpbridge.model.requesters import Requester
 from acpbridge.router import view
 from acpbridge.router.authorize import Action
@@ -51,8 +52,8 @@ class Looking:
                 self._inspector.keeper_pid, self._inspector.guard_pid
             ),
             "sessions": rows,
-            "unowned": [],
-            "pendingPermissions": sum(pending[session.key] for session in visible),
+            "unowned": [view.unowned(p) for p in await self._inspector.unowned()],
+            "pendingPermissions": sum(len(pending[session.key]) for session in visible),
             "warnings": [*warnings, *view.shared_directories(live)],
             "observedAt": self._services.now(),
         }
@@ -69,5 +70,8 @@ class Looking:
         active = [session for session in self._directory.visible(requester) if session.active]
         return [str(s.key) for s in active if agent in ("", str(s.key.agent))]
 
-    def _pending(self) -> Counter[SessionKey]:
-        return Counter(question.request.session for question in self._services.broker.questions())
+    def _pending(self) -> dict[SessionKey, list[Question]]:
+        out: dict[SessionKey, list[Question]] = defaultdict(list)
+        for question in self._services.broker.questions():
+            out[question.request.session].append(question)
+        return out

@@ -51,6 +51,11 @@ class Places:
         """How many are held."""
         return len(self._holders)
 
+    @property
+    def full(self) -> bool:
+        """Whether whoever comes now has to wait."""
+        return self.taken >= self._limit()
+
     async def acquire(self, holder: Holder) -> None:
         """Wait for a place; the caller must release it. Cancelled, it holds none."""
         waiter = _Waiter(holder)

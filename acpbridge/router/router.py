@@ -179,6 +179,10 @@ class Router(Owner):
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
 
     def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
+        self._setting.learn(definition.env_set)
+        for server in definition.mcp_servers:
+            pairs = [*server.get("env", ()), *server.get("headers", ())]
+            self._setting.learn({pair["name"]: pair["value"] for pair in pairs})
         return Session(record, definition, self._spec, self._services)
 
     def _spec(self, session: Session) -> SessionSpec:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Final
 
+from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.ports import Clock, Faults, Ids
 from acpbridge.permissions.broker import PermissionBroker
@@ -11,6 +13,9 @@ from acpbridge.router.scribe import Scribe
 from acpbridge.runtimes.base import Runtime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
+
+# What of an error may be an agent's own words.
+_SAID: Final = ("message", "hint", "data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class Services:
         ids: unique names.
         faults: named points for tests.
         idle_ttl: seconds that a process may be without a turn.
+        redact: takes the secrets out of JSON.
     """
 
     ledger: Ledger
@@ -40,6 +46,12 @@ class Services:
     ids: Ids
     faults: Faults
     idle_ttl: Callable[[], float]
+    redact: Callable[[Any], Any]
+
+    def clean(self, error: BridgeError) -> BridgeError:
+        """Return an error without secrets: an agent may have put what it was given into it."""
+        told = error.to_json()
+        return BridgeError.from_json({**told, **self.redact({k: told[k] for k in _SAID})})
 
     def now(self) -> str:
         """Return the wall-clock time, ISO 8601, UTC."""

@@ -253,7 +253,7 @@ class Session:
         """Say what became of the session, before the turn is told to be over."""
         after = self._state_after(life, error)
         if error is not None:
-            self._book.note(last_error=error.to_json())
+            self._book.note(last_error=self._services.clean(error).to_json())
         if life.opened:
             self._failures.clear()
         elif error is not None and error.code != "reopen_refused":

@@ -27,6 +27,10 @@ class Inspector(Protocol):
         """Return the whole tree of one session."""
         ...
 
+    async def unowned(self) -> list[ProcessInfo]:
+        """Return what has lost its shim and still lives."""
+        ...
+
     async def alive(self, processes: list[ProcessInfo]) -> list[int]:
         """Return the pids of those that still live."""
         ...

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from acpbridge.controller.census import ProcessInfo
+from acpbridge.model.permission import Question
+from acpbridge.permissions import policy
 from acpbridge.router.session import Session
 
 
@@ -52,7 +54,15 @@ def asks(session: Session) -> bool | None:
     return session.mode == facts.asking_mode
 
 
-def row(session: Session, pending: int) -> dict[str, Any]:
+def bypasses(session: Session) -> bool:
+    """Tell whether the session's mode asks nobody, by what is known or by its name."""
+    mode = session.mode
+    if mode is None:
+        return False
+    return mode in session.definition.facts.bypass_modes or policy.names_bypass(mode)
+
+
+def row(session: Session, open_questions: list[Question]) -> dict[str, Any]:
     """Return a row of `sessions`."""
     record, turn, agent = session.record, session.turn, session.agent
     tool_running = agent is not None and agent.tool_running
@@ -68,10 +78,14 @@ def row(session: Session, pending: int) -> dict[str, Any]:
         "createdAt": record.created_at,
         "turn": None if turn is None else turn.to_json(tool_running=tool_running),
         "queueDepth": len(session.inbox),
-        "pendingPermissions": pending,
+        "pendingPermissions": len(open_questions),
+        "questions": [
+            {"id": q.request.id, "kind": q.request.ask.subject.kind, "askedAt": q.asked_at}
+            for q in open_questions
+        ],
         "mode": session.mode,
         "asks": asks(session),
-        "bypass": session.mode in session.definition.facts.bypass_modes,
+        "bypass": bypasses(session),
         "authSource": record.auth_source,
         "opens": record.opens,
         "lastError": None
@@ -84,6 +98,12 @@ def row(session: Session, pending: int) -> dict[str, Any]:
 def with_processes(shown: dict[str, Any], processes: list[ProcessInfo]) -> dict[str, Any]:
     """Return a row of `status`: a session with its whole tree."""
     return {**shown, "processes": [process.to_json() for process in processes]}
+
+
+def unowned(process: ProcessInfo) -> dict[str, Any]:
+    """Return a row of what nobody owns."""
+    reason = "below the keeper, without a session"
+    return {"pid": process.pid, "name": process.name, "reason": reason}
 
 
 def shared_directories(sessions: list[Session]) -> list[str]:

@@ -8,6 +8,7 @@ from acpbridge.controller.acp_controller import AcpRuntimeController
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact
+from acpbridge.permissions import policy
 from acpbridge.protocol import acp
 from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Peer
@@ -22,6 +23,9 @@ from acpbridge.runtimes.base import (
     TurnResult,
 )
 from acpbridge.runtimes.command import command_for
+
+# Whatever an agent sends but updates: real answers have 100 KB, and a question may have so much.
+STRICT_LIMIT: Final = 1024 * 1024
 
 _MODE_SETTERS: Final = frozenset({"session/set_mode", "session/set_config_option"})
 
@@ -51,7 +55,9 @@ class AcpRuntime:
             name=str(spec.key),
             argv=command.argv,
             env=dict(spec.env),
-            cwd=spec.cwd,
+            # npx would run what a workspace has under the package's name: it starts at home, and
+            # the agent is told its directory by the protocol.
+            cwd=spec.env.get("HOME", "/") if command.cold else spec.cwd,
             grace=definition.facts.grace,
             better=definition.facts.wrong_commands,
         )
@@ -80,8 +86,9 @@ class _AcpSession:
             spec.definition.facts,
             start_seconds=spec.cold_start_seconds if cold else spec.start_seconds,
             answering=self._client.answering,
-            peer=Peer(limit),
+            peer=Peer(limit, strict_limit=min(limit, STRICT_LIMIT)),
         )
+        self.controller.hear_noise(self._client.on_noise)
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -131,7 +138,8 @@ class _AcpSession:
 
     def _refuse_bypass(self, mode: str) -> None:
         definition = self._spec.definition
-        if mode in definition.facts.bypass_modes and not definition.allow_bypass:
+        bypass = mode in definition.facts.bypass_modes or policy.names_bypass(mode)
+        if bypass and not definition.allow_bypass:
             message = f"Mode {mode!r} of {definition.id} asks nobody; it is refused."
             raise BridgeError("bypass_refused", message)
 
@@ -157,8 +165,9 @@ class _AcpSession:
             raw = await self.controller.prompt(content)
         finally:
             self._client.end_turn()
-        if self._entered_bypass is not None:
-            raise self._entered_bypass
+        for problem in (self._entered_bypass, self._client.lost):
+            if problem is not None:
+                raise problem
         reason = raw.get("stopReason")
         return TurnResult(raw, reason if isinstance(reason, str) else "")
 

@@ -15,7 +15,7 @@ from acpbridge.model.events import Fact, Update
 from acpbridge.model.permission import Decision, PermissionAsk
 from acpbridge.permissions import policy
 from acpbridge.protocol import acp
-from acpbridge.protocol.jsonrpc import RELAYED, Call, Notification
+from acpbridge.protocol.jsonrpc import RELAYED, Call, Noise, Notification
 from acpbridge.protocol.toolcalls import ToolCalls
 from acpbridge.runtimes.base import SessionHost
 
@@ -23,6 +23,9 @@ PERMISSION: Final = "session/request_permission"
 
 # A person cannot approve what cannot be shown (row 12).
 MAX_PERMISSION_BYTES: Final = 1024 * 1024
+
+# Real agents offer three to five; nobody chooses among more than fit on a screen.
+MAX_OPTIONS: Final = 64
 
 
 @dataclass(slots=True)
@@ -40,6 +43,13 @@ class AcpClient:
         host: the session that the agent runs for.
         pid: of the agent, for the audit.
         on_mode: told of every mode that the agent announces.
+
+    Attributes:
+        session_id: the agent's own; None until it is known.
+        replaying: whether updates are history, which is not announced again.
+        replayed: how many were.
+        tools: the calls that it told of.
+        lost: the error for something of this turn that was too long to be taken.
     """
 
     def __init__(self, host: SessionHost, pid: int, on_mode: Callable[[str], None]) -> None:
@@ -52,6 +62,7 @@ class AcpClient:
         self.replaying = False
         self.replayed = 0
         self.tools = ToolCalls()
+        self.lost: BridgeError | None = None
 
     async def room(self) -> None:
         """Wait until the log can take more of what the agent says."""
@@ -62,6 +73,7 @@ class AcpClient:
     def begin_turn(self) -> None:
         """Take questions again."""
         self._cancelled = False
+        self.lost = None
 
     def end_turn(self) -> None:
         """No tool call outlives its turn."""
@@ -73,6 +85,13 @@ class AcpClient:
         return list(self._open)
 
     # What the agent says.
+
+    def on_noise(self, noise: Noise) -> None:
+        """Take note of what was said and cannot be shown: the turn must not pass for complete."""
+        if noise.too_long:
+            message = f"The agent sent {noise.reason}; it is lost."
+            self.lost = BridgeError("message_too_large", message)
+            self._host.emit(Fact("notice", {"kind": "message_too_large", "message": message}))
 
     def on_notification(self, notification: Notification) -> None:
         """Record an update, or any other notification as a notice."""
@@ -90,7 +109,7 @@ class AcpClient:
         if self.replaying:
             self.replayed += 1
             return
-        self.tools.update(params)
+        self.tools.update(params, len(notification.line))
         self._host.emit(Update(acp.raw_update(notification.line), kind))
 
     def _is_ours(self, params: Mapping[str, Any]) -> bool:
@@ -116,6 +135,9 @@ class AcpClient:
         params = acp.read(acp.PermissionParams, call.params, PERMISSION)
         if params.sessionId != self.session_id:
             raise BridgeError("invalid_params", "The session of the request is not open here.")
+        if len(params.options) > MAX_OPTIONS:
+            message = f"A permission request may offer {MAX_OPTIONS} options at most."
+            raise BridgeError("invalid_params", message)
         sha256 = hashlib.sha256(call.line).hexdigest()
         entry = _Open(self.tools.ask(params, call.wire_id, sha256, self._pid))
         self._open[call] = entry

@@ -91,6 +91,9 @@ class Connection(Owner):
             returns the result to write instead, the last look at what may have changed since.
         arrived: called inline with each call, in wire order with the notifications around it; its
             handler runs later, so that a cancel right behind a call may overtake it there.
+
+    Attributes:
+        on_noise: told inline of what was no message; cannot block, should not fail.
     """
 
     def __init__(  # noqa: PLR0913 - two streams, a handler, and hooks by keyword
@@ -120,6 +123,7 @@ class Connection(Owner):
         self._sent = anyio.Event()
         self._quiet: float | None = None
         self._reading = anyio.CancelScope()
+        self.on_noise: Callable[[Noise], None] = lambda _noise: None
         self.noise = 0
         self.malformed_requests = 0
         self.closed = anyio.Event()
@@ -352,6 +356,7 @@ class Connection(Owner):
         self.malformed_requests += noise.malformed_request
         if self.noise <= NOISE_LOGGED or self.noise & (self.noise - 1) == 0:
             log.warning("noise on a connection", reason=noise.reason, count=self.noise)
+        self.on_noise(noise)
 
     def _gone(self) -> None:
         if self.closed.is_set():

@@ -14,7 +14,7 @@ from acpbridge.transport.tree import ChildSpec
 
 
 def resolve_program(argv0: str, env: Mapping[str, str], cwd: str) -> str:
-    """Return the absolute path of a program, found as a shell in `cwd` with `env` would.
+    """Return the absolute path of a program, found on the absolute places of the PATH.
 
     Raises:
         BridgeError: `agent_not_found`, with the places that were searched.
@@ -26,7 +26,9 @@ def resolve_program(argv0: str, env: Mapping[str, str], cwd: str) -> str:
             return str(candidates[0])  # the start will fail on the directory, and say so
     else:
         places = env.get("PATH", os.defpath).split(os.pathsep)
-        candidates = [folder / place / argv0 for place in places]
+        # An empty or relative place is the directory that the agent works in: what lies there may
+        # be anybody's, and starts nothing by itself.
+        candidates = [Path(place, argv0) for place in places if Path(place).is_absolute()]
     files = [candidate for candidate in candidates if argv0 and candidate.is_file()]
     for candidate in files:
         if os.access(candidate, os.X_OK):

@@ -61,6 +61,7 @@ def test_an_edit_is_shown_whole_and_happens_only_after_it_was_allowed(
         assert question["kind"] == "edit"
         assert str(target) in str(question["subject"])
         assert "forty-two" in str(question["subject"])
+        assert question["subject"]["changed"] == []
         # In their own default modes two of the three would have asked nobody.
         assert (row["mode"], row["asks"], row["bypass"]) == (ASKING_MODES[agent], True, False)
         assert row["pendingPermissions"] == 1
@@ -75,6 +76,7 @@ def test_a_command_that_is_allowed_once_runs_once(agent: str, tmp_path: Path) ->
         with it.start(agent, f"run echo ran >> {log}", "--agent", agent) as run:
             question = it.question()
             assert f"echo ran >> {log}" in str(question)
+            assert question["subject"]["changed"] == []
             assert not log.exists()
             it.call("permissions", "answer", question["id"], "--allow")
             _, err = run.communicate(timeout=60)

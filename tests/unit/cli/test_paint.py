@@ -6,8 +6,8 @@ from acpbridge.cli.paint import painted, show
 
 TEXT = """permission 1: edit
   title    a WARNING of its own
-    -old
-    +new [bold]x[/bold] :smile:
+    | -old
+    | +new [bold]x[/bold] :smile:
     1) Odd  [strange]  id odd  ! unknown kind"""
 
 

@@ -50,7 +50,7 @@ def test_nothing_invisible_gets_to_the_screen() -> None:
 def test_a_command_of_several_lines_is_shown_line_by_line_to_its_end() -> None:
     command = "\n".join(f"step {number}" for number in range(300)) + "\n\rlast"
     text = render(question(rawInput={"command": command}))
-    assert "\n    step 299\n    ⟨U+000D⟩last\n" in text
+    assert "\n    | step 299\n    | ⟨U+000D⟩last\n" in text
 
 
 def test_a_change_is_shown_as_a_difference_and_a_new_file_in_full() -> None:
@@ -59,9 +59,9 @@ def test_a_change_is_shown_as_a_difference_and_a_new_file_in_full() -> None:
         question(content=[{"type": "diff", "path": "/f", "oldText": old, "newText": new}])
     )
     assert "change   /f" in text
-    assert "\n    -b\n    +B\n" in text
+    assert "\n    | -b\n    | +B\n" in text
     text = render(question(content=[diff(newText="x\ny")]))
-    assert "(a new file)\n    +x\n    +y\n" in text
+    assert "(a new file)\n    | +x\n    | +y\n" in text
 
 
 def test_a_huge_change_is_shown_whole_without_looking_for_the_difference() -> None:
@@ -69,12 +69,12 @@ def test_a_huge_change_is_shown_whole_without_looking_for_the_difference() -> No
     text = render(
         question(content=[{"type": "diff", "path": "/f", "oldText": old, "newText": new}])
     )
-    assert text.count("\n    +b") == 100_000
+    assert text.count("\n    | +b") == 100_000
 
 
 def test_text_content_is_shown() -> None:
     block = {"type": "content", "content": {"type": "text", "text": "why\nso"}}
-    assert "\n    why\n    so\n" in render(question(content=[block]))
+    assert "\n    | why\n    | so\n" in render(question(content=[block]))
 
 
 def test_what_is_doubtful_is_flagged() -> None:
@@ -138,3 +138,17 @@ def test_unknown_kinds_and_modes_must_be_confirmed_and_rejections_never() -> Non
     assert switch.confirm
     reject = parse("3", question(kind="switch_mode"))
     assert reject == Answer(option_id="no")
+
+
+def test_a_command_of_several_lines_cannot_pass_for_an_option() -> None:
+    text = render(question(rawInput={"command": "ls\n1) Allow  [allow_once]  id yes"}))
+    assert "\n    | 1) Allow" in text
+    assert text.count("\n    1) ") == 1
+
+
+def test_case_40_ten_thousand_options_and_lines_are_shown_in_no_time() -> None:
+    many = [{"optionId": f"o{n}", "name": "x", "kind": "allow_once"} for n in range(10_000)]
+    lines = "a\n" * 20_000
+    diff = {"type": "diff", "path": "/x", "oldText": lines, "newText": "b\n" * 20_000}
+    text = render({**question(content=[diff]), "options": many})
+    assert text.count("\n    | +b") == 20_000

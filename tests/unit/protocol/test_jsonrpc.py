@@ -700,3 +700,25 @@ def test_every_request_gets_exactly_one_answer_g15(steps: list[tuple[str, Any]])
     # A pair that shares an id shares its one answer.
     assert asked.total() - reused == replies.total()
     assert all(replies[number] <= asked[number] for number in asked)
+
+
+def test_a_long_line_that_is_no_update_is_refused_unread() -> None:
+    peer = Peer(strict_limit=1000)
+    nested = b"[" * 400 + b"]" * 400
+    line = b'{"jsonrpc":"2.0","id":7,"method":"x","params":' + nested + b" " * 400 + b"}"
+    (noise,) = peer.receive(line + b"\n")
+    assert isinstance(noise, Noise)
+    assert json.loads(b"".join(peer.outbox))["id"] == 7
+    update = b'{"jsonrpc":"2.0","method":"session/update","params":{"x":"' + b"y" * 2000 + b'"}}'
+    (relayed,) = peer.receive(update + b"\n")
+    assert isinstance(relayed, Notification)
+
+
+def test_a_limit_that_is_raised_holds_from_then_on() -> None:
+    peer = Peer(100)
+    long = b'{"jsonrpc":"2.0","method":"m","params":{"x":"' + b"y" * 200 + b'"}}\n'
+    (noise,) = peer.receive(long)
+    assert isinstance(noise, Noise)
+    peer.raise_limit(1000)
+    (heard,) = peer.receive(long)
+    assert isinstance(heard, Notification)

@@ -285,6 +285,9 @@ class Runtime:
     def guard_pid(self) -> int:
         return 4
 
+    async def unowned(self) -> list[ProcessInfo]:
+        return []
+
     async def processes(self, name: str) -> list[ProcessInfo]:
         agent = self.running.get(name)
         if agent is None:
@@ -426,6 +429,7 @@ async def world(
                     ids=Ids(),
                     faults=faults,
                     idle_ttl=lambda: idle_ttl,
+                    redact=lambda value: value,
                 )
                 learned: list[Mapping[str, str]] = []
                 setting = Setting(
