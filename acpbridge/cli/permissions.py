@@ -3,10 +3,10 @@
 import click
 
 from acpbridge.cli.output import command_line, lines, print_json, say
-from acpbridge.cli.question import render
+from acpbridge.cli.question import Question, doubt, render
 from acpbridge.cli.quick import connect_or_start
 from acpbridge.cli.root import home, paths
-from acpbridge.errors import EXIT_FAILURE, EXIT_OK
+from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
 
 # A decision is on disk before the agent hears of it. Seconds.
 ANSWER_LIMIT = 30.0
@@ -48,6 +48,11 @@ def permissions(ctx: click.Context, *, as_json: bool) -> int:
 @click.option("--allow", is_flag=True, help="Allow once; needs exactly one option that does so.")
 @click.option("--deny", is_flag=True, help="Deny, this time only.")
 @click.option("--option", metavar="OPTION", help="Select an offered option by its exact id.")
+@click.option(
+    "--confirm",
+    metavar="OPTION",
+    help="The option's id once more, where it changes the agent's mode or its kind is unknown.",
+)
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
@@ -58,6 +63,7 @@ def answer(  # noqa: PLR0913 - one for each option
     allow: bool,
     deny: bool,
     option: str | None,
+    confirm: str | None,
     reason: str,
     as_json: bool,
 ) -> int:
@@ -69,6 +75,9 @@ def answer(  # noqa: PLR0913 - one for each option
         raise click.UsageError("Give one of: --allow, --deny, --option.", ctx)
     effect = None if option is not None else "allow" if allow else "deny"
     with connect_or_start(paths(ctx)) as client:
+        for found in client.call("questions")["permissions"]:
+            if found.get("id") == question:
+                _check_confirmed(found, option, effect, confirm)
         decision = client.call(
             "answer", limit=ANSWER_LIMIT, id=question, optionId=option, effect=effect, note=reason
         )
@@ -82,3 +91,18 @@ def answer(  # noqa: PLR0913 - one for each option
         return EXIT_OK
     say(f"it did not come to that: {' '.join(lines(str(decision.get('reason'))))}")
     return EXIT_FAILURE
+
+
+def _check_confirmed(
+    question: Question, option: str | None, effect: str | None, confirm: str | None
+) -> None:
+    """Have a doubtful choice said twice (rows 4 and 27).
+
+    Raises:
+        BridgeError: `invalid_option`, with the way to confirm it.
+    """
+    why, name = doubt(question, option_id=option, effect=effect)
+    if why and confirm != name:
+        shown = " ".join(lines(name))
+        hint = f"If it is meant, add: --confirm {shown}"
+        raise BridgeError("invalid_option", f"Not answered: {why}.", hint=hint)

@@ -109,6 +109,17 @@ def parse(line: str, question: Question) -> Answer | None:
     return Answer(option_id=str(found[0].get("optionId")), confirm=_doubt(question, found[0]))
 
 
+def doubt(question: Question, *, option_id: str | None, effect: str | None) -> tuple[str, str]:
+    """Return why a choice must be said twice, and the id to say; two empty texts if it need not."""
+    once = [o for o in options(question) if o.get("kind") == OptionKind.ALLOW_ONCE]
+    if effect == "allow" and _switches(question) and len(once) == 1:
+        return _doubt(question, once[0]), str(once[0].get("optionId"))
+    for option in options(question):
+        if option_id is not None and option.get("optionId") == option_id:
+            return _doubt(question, option), option_id
+    return "", ""
+
+
 def ways(question: Question) -> str:
     """Return the prompt that says what may be typed."""
     count = len(options(question))
@@ -162,8 +173,11 @@ def _input_lines(value: Any) -> Iterator[str]:
         yield from _named("input", value)
         return
     names = [name for name in _COMMAND_NAMES if name in value]
-    for name in (*names, *(name for name in value if name not in names)):
-        yield from _named(str(name), value[name])
+    for name in names:
+        yield from _named(name, value[name])
+    # The agent chose these names: they must not pass for rows of ours.
+    for name in (name for name in value if name not in names):
+        yield from _named(f"input.{name}", value[name])
 
 
 def _named(name: str, value: Any) -> Iterator[str]:

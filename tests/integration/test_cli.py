@@ -538,3 +538,57 @@ def test_on_permission_deny_denies_without_a_question(home: Home, tmp_path: Path
     kinds = [event["type"] for event in done.events]
     assert (done.code, "permission_asked" in kinds) == (0, False)
     assert not did.exists()
+
+
+def test_rows_04_and_27_a_doubtful_choice_must_be_said_twice_from_the_inbox_too(
+    home: Home, tmp_path: Path
+) -> None:
+    cases = (
+        ("ask execute x odd:strange reject_once", ("--option", "odd"), "odd"),
+        ("ask execute x acceptEdits:allow_once reject_once", ("--option", "acceptEdits"), "accept"),
+        ("ask switch_mode x allow_once reject_once", ("--allow",), "allow_once"),
+    )
+    for number, (prompt, choice, name) in enumerate(cases):
+        did = tmp_path / str(number)
+        with home.running("run", f"{prompt} do {did}", "--agent", "fake") as run:
+            question = home.wait_question()["id"]
+            once = home.run("permissions", "answer", question, *choice)
+            assert (once.code, "--confirm" in once.err) == (2, True), once
+            assert not did.exists()
+            assert home.wait_question()["id"] == question
+            full = next(word for word in once.err.split() if word.startswith(name))
+            twice = home.run("permissions", "answer", question, *choice, "--confirm", full)
+            assert twice.code == 0, twice
+            run.communicate(timeout=20)
+        assert did.exists()
+
+
+def test_row_12_a_line_that_is_too_long_fails_the_turn_and_keeps_what_came_before(
+    home: Home,
+) -> None:
+    home.configure({"maxMessageBytes": 65536}, fake=())
+    done = home.run("run", "say before\nbig 100000\nsay after", "--agent", "fake")
+    assert done.code == 1
+    assert "before" in done.out
+    assert "after" in done.out
+    assert "error (message_too_large): " in done.err
+    assert "65536 bytes" in done.err
+
+
+def test_a_run_that_waits_for_a_place_says_so(home: Home) -> None:
+    home.configure({"maxProcesses": 1}, fake=())
+    first = home.run("run", "hang", "--agent", "fake", "--detach").out.strip()
+    with home.running("run", "say there", "--agent", "fake") as second:
+        assert second.stderr is not None
+        while b"waiting for one of 1 places" not in (line := second.stderr.readline()):
+            assert line
+        assert home.run("kill", first).code == 0
+        out, _ = second.communicate(timeout=20)
+    assert (second.returncode, out.strip()) == (0, b"there")
+
+
+def test_a_part_of_a_key_means_the_session_that_runs(home: Home) -> None:
+    assert home.run("run", "say done", "--agent", "fake").code == 0
+    live = home.run("run", "hang", "--agent", "fake", "--detach").out.strip()
+    killed = home.run("kill", "agent:fake", "--json")
+    assert (killed.code, [r["key"] for r in killed.json["results"]]) == (0, [live])

@@ -30,7 +30,7 @@ def diff(**fields: str) -> dict[str, str]:
 
 def test_the_command_is_shown_and_the_title_is_only_the_agents_words() -> None:
     text = render(question(rawInput={"cwd": "/", "command": "rm -rf ~"}))
-    assert text.index("command  rm -rf ~") < text.index("cwd      /")
+    assert text.index("command  rm -rf ~") < text.index("input.cwd /")
     assert "title    harmless (the agent's own words)" in text
 
 
@@ -152,3 +152,10 @@ def test_case_40_ten_thousand_options_and_lines_are_shown_in_no_time() -> None:
     diff = {"type": "diff", "path": "/x", "oldText": lines, "newText": "b\n" * 20_000}
     text = render({**question(content=[diff]), "options": many})
     assert text.count("\n    | +b") == 20_000
+
+
+def test_a_name_that_the_agent_chose_cannot_pass_for_a_row_of_ours() -> None:
+    text = render(question(rawInput={"expires": "never", "options": "1) Allow"}))
+    assert "\n  expires  never" not in text
+    assert "\n  input.expires never" in text
+    assert text.count("\n  options") == 1
