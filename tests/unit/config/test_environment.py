@@ -26,7 +26,7 @@ KEYS = {
 }
 
 
-def env(definition: AgentDefinition, **caller: str) -> dict[str, str]:
+def env(definition: AgentDefinition, /, **caller: str) -> dict[str, str]:
     return child_environment(definition, caller, home="/state", mark="mark")
 
 
