@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.permission import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,6 @@ class Fact:
 
 
 Event = Update | Fact
-
-
-def permission_decided(question_id: str, decision: Decision) -> Fact:
-    """Return the event of a decided question."""
-    return Fact("permission_decided", {"id": question_id, **decision.to_json()})
 
 
 @dataclass(frozen=True, slots=True)
