@@ -53,6 +53,15 @@ def says_unknown_session(error: BridgeError, facts: AgentFacts) -> bool:
     return any(words.casefold() in said for words in facts.unknown_session_words)
 
 
+def not_acp(count: int, first: bytes) -> str:
+    """Return a sentence on what an agent that did not start wrote on stdout instead of ACP."""
+    shown = first.decode("utf-8", "replace").strip()
+    return (
+        f"It wrote what is no message on stdout, {count} times, the first time {shown!r}; "
+        "ACP wants each message whole on one line."
+    )
+
+
 def mode_error(mode: str, why: str) -> BridgeError:
     """Return the error for a mode that could not be set."""
     message = f"The agent could not be put into mode {mode!r}: {why}."
