@@ -1,14 +1,13 @@
 """Lines, bytes and noise on an agent's stdout: what arrives through daemon and command line."""
 
-import json
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from acpbridge.model.sessions import LIVE_STATES
-from tests.integration.daemon_home import LIMIT, Done, Home, daemon_home, wait_gone
+from tests.integration.daemon_home import LIMIT, Home, daemon_home, wait_gone
+from tests.integration.traffic import Look, log_option, prompt, texts
 
 MIB = 1024 * 1024
 START_SECONDS = 2
@@ -17,7 +16,7 @@ START_SECONDS = 2
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     with daemon_home(tmp_path_factory.mktemp("lines")) as made:
-        log = ("--log", str(made.path / "agent.log"))
+        log = log_option(made)
         made.configure(
             {"startSeconds": START_SECONDS},
             plain=log,
@@ -28,51 +27,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         )
         assert made.run("daemon", "start").code == 0
         yield made
-
-
-class Look:
-    """What the daemon and the agent have written since it was made."""
-
-    def __init__(self, home: Home) -> None:
-        self._files = (home.path / "daemon.log", home.path / "agent.log")
-        self._from = [path.stat().st_size if path.exists() else 0 for path in self._files]
-
-    def _new(self, which: int) -> str:
-        with self._files[which].open(encoding="utf-8") as file:
-            file.seek(self._from[which])
-            return file.read()
-
-    @property
-    def noise(self) -> list[dict[str, Any]]:
-        """The daemon's lines about what was no message."""
-        records = map(json.loads, self._new(0).splitlines())
-        return [r for r in records if r["event"] == "noise on a connection"]
-
-    @property
-    def daemon(self) -> str:
-        return self._new(0)
-
-    def agent(self, event: str) -> list[dict[str, Any]]:
-        records = map(json.loads, self._new(1).splitlines())
-        return [record for record in records if record["event"] == event]
-
-    @property
-    def methods(self) -> list[Any]:
-        """What the agent was sent, a method each; None where it was an answer."""
-        return [json.loads(r["line"]).get("method") for r in self.agent("line")]
-
-
-def prompt(home: Home, agent: str, *lines: str, limit: float = 40) -> Done:
-    """Run one turn of so many directives, as events."""
-    words = ("run", "--agent", agent, "--format", "json", "-")
-    return home.run(*words, stdin="\n".join(lines), limit=limit)
-
-
-def texts(done: Done) -> list[str]:
-    """What the agent said, a text for each update."""
-    assert done.code == 0, (done.code, done.err, done.out[-500:])
-    updates = [event["update"] for event in done.events if event["type"] == "update"]
-    return [update["content"]["text"] for update in updates]
 
 
 def wait_over(home: Home, key: str) -> str:
