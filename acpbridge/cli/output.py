@@ -43,6 +43,8 @@ def fail(error: BridgeError) -> int:
     say(f"error ({error.code}): {first}", fg="red")
     for line in more:
         say(f"  {line}")
+    if isinstance(error.data.get("rpcCode"), int):
+        say(f"the agent's own code: {error.data['rpcCode']}")
     stderr = error.data.get("stderr")
     if isinstance(stderr, str) and stderr.strip():
         say("the agent's stderr:")

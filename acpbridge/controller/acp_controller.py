@@ -96,6 +96,7 @@ class AcpRuntimeController(Owner):
                 result = await self._call("initialize", params)
         except TimeoutError:
             message = f"The agent did not answer initialize in {self._start_seconds:g} s."
+            message += self._first_noise()
             raise self._process.post_mortem("start_timeout", message) from None
         except BridgeError as error:
             raise self._start_error(error) from None
@@ -119,9 +120,16 @@ class AcpRuntimeController(Owner):
     def _start_error(self, error: BridgeError) -> BridgeError:
         if error.code == "agent_died":
             message = f"The agent ended before it was ready: {self._exit or 'it closed stdout'}."
+            message += self._first_noise()
         else:
             message = f"The agent refused initialize: {error.message}"
         return self._process.post_mortem("start_failed", message)
+
+    def _first_noise(self) -> str:
+        noise = self._connection.first_noise
+        if noise is None:
+            return ""
+        return " " + refusals.not_acp(self._connection.noise, noise.head)
 
     async def died(self) -> BridgeError:
         """Wait until the agent is gone and return why."""

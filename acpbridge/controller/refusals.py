@@ -16,10 +16,14 @@ from acpbridge.errors import (
     BridgeError,
 )
 from acpbridge.model.agents import AgentFacts
+from acpbridge.protocol.errors import shorten
 
 # Answers to session/load and session/resume that mean: no such session. The last is a server error
 # of one's own that agents in use choose for it.
 _NO_SESSION: Final = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, -32001})
+
+# Characters of a line that is no message; of the 200 bytes that are kept so many are whole.
+NOISE_SHOWN: Final = 50
 
 
 def needs_login(error: BridgeError) -> bool:
@@ -51,6 +55,15 @@ def says_unknown_session(error: BridgeError, facts: AgentFacts) -> bool:
         return False
     said = f"{error.message} {error.data.get('details', '')}".casefold()
     return any(words.casefold() in said for words in facts.unknown_session_words)
+
+
+def not_acp(count: int, first: bytes) -> str:
+    """Return a sentence on what an agent that did not start wrote on stdout instead of ACP."""
+    shown = shorten(first.decode("utf-8", "replace").strip(), NOISE_SHOWN)
+    return (
+        f"It wrote what is no message on stdout, {count} times, the first time {shown!r}; "
+        "ACP wants each message whole on one line."
+    )
 
 
 def mode_error(mode: str, why: str) -> BridgeError:
