@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from acpbridge.config import catalogue
+from acpbridge.config import catalogue, recognise
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
@@ -35,7 +35,7 @@ def find_agent(name: str, config: Config) -> AgentDefinition:
         BridgeError: `no_such_agent`, naming the ids that there are.
     """
     key = agent_id(name)
-    found = config.agents.get(key) or catalogue.entry(key)
+    found = config.agents.get(key) or recognise.entry(key)
     if found is None:
         ids = [*config.agents, *catalogue.CATALOGUE, catalogue.DEMO.id]
         listed = ", ".join(dict.fromkeys(map(str, ids)))
