@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -20,17 +19,14 @@ import anyio.to_thread
 import structlog
 
 from acpbridge import __version__, logs
-from acpbridge.config import catalogue
-from acpbridge.config.load import load
-from acpbridge.config.snapshot import Config
 from acpbridge.controller.containment import ShimContainment
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
+from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Duties, Server
 from acpbridge.errors import BridgeError
-from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.permissions.audit import Audit
@@ -43,7 +39,7 @@ from acpbridge.router.services import Services
 from acpbridge.router.setting import Setting
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.acp import AcpRuntime
-from acpbridge.runtimes.command import command_for
+from acpbridge.runtimes.inventory import default_agent
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
 from acpbridge.transport import keeper as kernel
@@ -55,9 +51,6 @@ log = structlog.get_logger(__name__)
 
 # A clean stop has this long to end every tree; what is left then dies with the channels. Seconds.
 STOP_LIMIT: Final = 8.0
-
-# Four times what the reader of the text takes, should every character be a long one. Bytes.
-CONFIG_LIMIT: Final = 1024 * 1024
 
 
 class SystemClock:
@@ -97,99 +90,6 @@ def faults_from(environ: Mapping[str, str]) -> Faults:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     return pass_point
-
-
-class ConfigFile:
-    """The configuration in force: read again when the file changes, the last good one if it is bad.
-
-    Args:
-        path: of the file; without one the defaults hold.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stamp: tuple[int, ...] | None = None
-        self._config = Config()
-        self.problem = ""
-
-    def first(self) -> Config:
-        """Read the file for the first time.
-
-        Raises:
-            BridgeError: `config_error`, with file, line and key.
-        """
-        self._stamp = self._look()
-        self._config = self._read(first=True)
-        return self._config
-
-    def current(self) -> Config:
-        """Return what is in force now."""
-        stamp = self._look()
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._config, self.problem = self._read(first=False), ""
-            except BridgeError as error:
-                self.problem = f"the last good configuration is in force: {error.message}"
-        return self._config
-
-    def _look(self) -> tuple[int, ...] | None:
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            return (error.errno or 0,)  # reading it says what is wrong
-        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
-
-    def _read(self, *, first: bool) -> Config:
-        try:
-            # A FIFO would hold the daemon up, and a device might never end.
-            if self._path.exists() and not self._path.is_file():
-                raise BridgeError("config_error", f"{self._path} is not a file.")
-            with self._path.open("rb") as file:
-                data = file.read(CONFIG_LIMIT + 1)
-            if len(data) > CONFIG_LIMIT:
-                raise BridgeError("config_error", f"{self._path}: over {CONFIG_LIMIT} bytes.")
-            text = data.decode("utf-8-sig")
-        except FileNotFoundError:
-            if first:
-                return Config()
-            raise BridgeError("config_error", f"{self._path} is gone.") from None
-        except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            message = f"{self._path}, line {line}: not UTF-8; save the file as UTF-8."
-            raise BridgeError("config_error", message) from None
-        except OSError as error:
-            message = f"{self._path} cannot be read: {error.strerror}."
-            raise BridgeError("config_error", message) from None
-        return load(text, str(self._path), str(Path.home()))
-
-
-def default_agent(env: Mapping[str, str], cwd: str) -> AgentDefinition:
-    """Return the first catalogue agent that is installed and logged in, else the demo."""
-    for name in catalogue.CATALOGUE:
-        definition = catalogue.entry(name)
-        if definition is None or not _logged_in(definition, env):
-            continue
-        try:
-            if not command_for(definition, env, cwd).cold:
-                return definition
-        except BridgeError:
-            continue
-    return catalogue.DEMO
-
-
-def _logged_in(definition: AgentDefinition, env: Mapping[str, str]) -> bool:
-    facts = definition.facts
-    if any(env.get(name) for name in facts.secret_names):
-        return True
-    for name in facts.login_files:
-        first, _, rest = name.partition("/")
-        place, below = (first[1:], rest) if first.startswith("$") else ("HOME", name)
-        if env.get(place) and Path(env[place], below).is_file():
-            return True
-    return False
 
 
 class _Sink:

@@ -22,6 +22,10 @@ COMMANDS: Final = {
     "cancel": ("acpbridge.cli.quick", "Cancel the running turn of a session."),
     "close": ("acpbridge.cli.quick", "End a session politely."),
     "permissions": ("acpbridge.cli.permissions", "List and answer open questions."),
+    "agents": ("acpbridge.cli.agents", "List the agents and what each would run."),
+    "doctor": ("acpbridge.cli.doctor", "Check the bridge and the agents."),
+    "login": ("acpbridge.cli.login", "Run an agent's own login."),
+    "config": ("acpbridge.cli.config", "Check the configuration."),
     "daemon": ("acpbridge.cli.daemon", "Start, stop and look at the daemon."),
     "serve": ("acpbridge.cli.serve", "Serve a Python agent over ACP on stdio."),
 }
@@ -70,6 +74,14 @@ def home(ctx: click.Context) -> str | None:
 def paths(ctx: click.Context) -> Paths:
     """Return the paths of the state directory that the command line names."""
     return find(home(ctx), os.environ)
+
+
+def here() -> str:
+    """Return the current directory, "/" where it is gone: for commands that only look."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - as the kernel has it
+    except OSError:
+        return "/"
 
 
 def main(args: list[str] | None = None) -> Any:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
 
-from acpbridge.config import catalogue, environment, yamltext
+from acpbridge.config import catalogue, environment, recognise, yamltext
 from acpbridge.config.snapshot import STRICT, Config, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
@@ -196,12 +196,14 @@ def _base(
     if runtime.command:
         program = _program(source, (*here, "command", 0), runtime.command[0], home)
         command = (program, *runtime.command[1:])
-        return AgentDefinition(key, command=command, facts=catalogue.facts_for_command(command))
-    found = catalogue.entry(runtime.agent or str(key))
+        return AgentDefinition(key, command=command, facts=recognise.facts_for_command(command))
+    found = recognise.entry(runtime.agent or str(key))
+    where = (*here, "agent") if runtime.agent else (*path, "id")
     if found is None:
-        where = (*here, "agent") if runtime.agent else (*path, "id")
-        known = ", ".join(catalogue.CATALOGUE)
+        known = ", ".join(n for n, f in catalogue.CATALOGUE.items() if f != catalogue.UNCHECKED)
         raise source.error(where, f"not in the catalogue ({known}); give runtime.command")
+    if found.facts == catalogue.UNCHECKED:
+        raise source.error(where, "its command is not known; give runtime.command")
     return found
 
 

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from acpbridge.config.catalogue import better_command
+from acpbridge.config.recognise import better_command
 from acpbridge.config.environment import MARK
 from acpbridge.controller import census, lifecycle
 from acpbridge.controller.containment import Containment

@@ -20,10 +20,13 @@ class AgentFacts:
     """What is known of a program that speaks ACP: data of the catalogue, never code.
 
     Attributes:
+        description: what it is, for people.
+        registry_id: its id in the ACP registry, "" where it has none that is known.
         binaries: names under which the program is installed, the preferred one first.
         args: arguments that make it speak ACP.
         npx_package: npm package for a cold start, "" if there is none.
         npx_version: the version to pin for it.
+        uvx_package: PyPI package for a cold start through uvx, "" if there is none.
         packages: package names, older ones included, by which a command is recognised.
         asking_mode: the session mode in which a person is asked; None: unknown.
         bypass_modes: modes in which nobody is ever asked.
@@ -36,15 +39,22 @@ class AgentFacts:
         secret_names: those of `env_names` that hold API keys, dropped by `auth: subscription`.
         login_files: files below the user's home, or below `$NAME/` of the environment, whose
             presence tells of a login.
+        logins: ways of its own to log in, each with the arguments that start it.
         login_hint: how a person logs in.
+        no_login: whether it needs none.
+        session_needs_login: whether it opens a session only when it has a login.
         install_hint: how a person installs it.
         wrong_commands: first words of commands that look right and are not, with what to write.
+        silence_hint: what to check when nothing comes from it for a while.
     """
 
+    description: str = ""
+    registry_id: str = ""
     binaries: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     npx_package: str = ""
     npx_version: str = ""
+    uvx_package: str = ""
     packages: tuple[str, ...] = ()
     asking_mode: str | None = None
     bypass_modes: tuple[str, ...] = ()
@@ -55,9 +65,13 @@ class AgentFacts:
     env_set: Mapping[str, str] = field(default_factory=dict)
     secret_names: tuple[str, ...] = ()
     login_files: tuple[str, ...] = ()
+    logins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     login_hint: str = ""
+    no_login: bool = False
+    session_needs_login: bool = False
     install_hint: str = ""
     wrong_commands: Mapping[str, str] = field(default_factory=dict)
+    silence_hint: str = ""
 
 
 UNKNOWN_FACTS = AgentFacts()

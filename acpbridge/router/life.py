@@ -20,6 +20,7 @@ from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend, ended_within
 from acpbridge.router.opening import can_reopen, open_session
 from acpbridge.router.services import Services
+from acpbridge.router.silence import watch_silence
 from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec
 from acpbridge.transport.tasks import background
@@ -57,6 +58,7 @@ class Life:
         self.opened = False
         self.died: BridgeError | None = None
         self._leaving = False
+        self._silence_hint = ""
         self._idle_since: float | None = None
         self._scope = anyio.CancelScope()
         self._waiting = anyio.CancelScope()
@@ -112,6 +114,7 @@ class Life:
         Raises:
             BridgeError: the agent could not be started, or its session not be opened.
         """
+        self._silence_hint = definition.facts.silence_hint
         with self._scope:
             await self._take_place()
             try:
@@ -218,7 +221,9 @@ class Life:
     async def _prompt(self, agent: RuntimeSession, turn: Turn) -> None:
         self._services.faults("session.before_prompt")
         try:
-            async with background(lambda: self._limit(agent, turn)):
+            async with background(
+                lambda: self._limit(agent, turn), lambda: self._watch_silence(agent, turn)
+            ):
                 result = await agent.prompt(turn.request.content)
         except BridgeError as error:
             if error.code == "agent_died":
@@ -230,6 +235,9 @@ class Life:
         else:
             self._turn_over()
             await self._host.complete(turn, result)
+
+    async def _watch_silence(self, agent: RuntimeSession, turn: Turn) -> None:
+        await watch_silence(turn, agent, self._host, self._services, self._silence_hint)
 
     def _turn_over(self) -> None:
         """Change what is shown before the turn is told to be over: nobody sees it run on."""

@@ -55,7 +55,7 @@ class AcpRuntime:
             name=str(spec.key),
             argv=command.argv,
             env=dict(spec.env),
-            # npx would run what a workspace has under the package's name: it starts at home, and
+            # A launcher would run what a workspace has under the package's name: it starts at home, and
             # the agent is told its directory by the protocol.
             cwd=spec.env.get("HOME", "/") if command.cold else spec.cwd,
             grace=definition.facts.grace,
@@ -64,7 +64,10 @@ class AcpRuntime:
         async with self._launcher.launch(launch) as process:
             session = _AcpSession(spec, host, process, self._limit, cold=command.cold)
             async with session.controller:
-                await session.controller.connect()
+                try:
+                    await session.controller.connect()
+                except BridgeError as error:
+                    raise command.explain(error) from None
                 yield session
 
 

@@ -20,7 +20,8 @@ FLOORS = (
     {"router"},
     {"daemon", "edge", "tools", "agents"},
     {"logs"},
-    {"app", "serving"},  # two roots: `serve` starts fast only without router and store
+    # Three roots: `serve` starts fast, and `doctor` without a daemon, only without router and store.
+    {"app", "serving", "checking"},
     {"cli"},
 )
 LEVEL = {part: level for level, parts in enumerate(FLOORS) for part in parts}
@@ -34,8 +35,9 @@ IMPURE = {"anyio", "os", "psutil", "socket", "time", "asyncio", "subprocess"}
 
 NOWHERE = {"asyncio", "threading"}
 
-# child and keeper start agents; detach starts the daemon itself, from a client.
-STARTERS = {f"acpbridge.transport.{name}" for name in ("child", "keeper", "detach")}
+# child and keeper start agents; from a client detach starts the daemon itself, and foreground what
+# a person asks for and talks to.
+STARTERS = {f"acpbridge.transport.{name}" for name in ("child", "keeper", "detach", "foreground")}
 STARTING = {
     "subprocess",
     "multiprocessing",

@@ -75,7 +75,22 @@ async def until(condition: Callable[[], Any]) -> None:
 
 @dataclass
 class SteppedClock:
+    """A clock that stands still until a test moves it; `sleeps` counts who began to wait for it."""
+
     seconds: float = 1000.0
+    sleeps: int = 0
+    _moved: anyio.Event = field(default_factory=anyio.Event)
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
+        self._moved.set()
+        self._moved = anyio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        end = self.seconds + seconds
+        self.sleeps += 1
+        while self.seconds < end:
+            await self._moved.wait()
 
     def wall(self) -> datetime:
         return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -430,6 +445,7 @@ async def world(
                     faults=faults,
                     idle_ttl=lambda: idle_ttl,
                     redact=lambda value: value,
+                    sleep=clock.sleep,
                 )
                 learned: list[Mapping[str, str]] = []
                 setting = Setting(

@@ -52,7 +52,7 @@ def test_without_one_it_is_fetched_in_the_pinned_version_and_the_start_is_cold(
 ) -> None:
     env = install(tmp_path, "npx")
     found = command_for(AGENT, env, "/")
-    assert found == Command((f"{tmp_path}/npx", "-y", "@maker/agent@1.2.3", "--acp"), cold=True)
+    assert found == Command((f"{tmp_path}/npx", "-y", "@maker/agent@1.2.3", "--acp"), "npx")
 
 
 def test_a_binary_that_cannot_be_run_does_not_count(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_with_neither_it_says_what_was_looked_for_and_how_to_install_it(
     env: dict[str, str],
 ) -> None:
     error = missing(AGENT, env, "/proc")
-    assert "new-name or old-name" in error.message
+    assert "new-name or old-name or npx" in error.message
     assert error.hint == FACTS.install_hint
 
 
