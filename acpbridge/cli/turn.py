@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import anyio
@@ -50,6 +51,7 @@ class Drive:
         self._started = False
         self._denied = False
         self._interrupted = False
+        self._context_lost = False
         self._scope: anyio.CancelScope | None = None
 
     async def run(self) -> int:
@@ -59,6 +61,20 @@ class Drive:
             with anyio.CancelScope() as self._scope:
                 code = await self._connected()
         return code
+
+    def without_context(self) -> RunRequest | None:
+        """Return the run to make once more, if a person here wants it without what is lost."""
+        if not self._context_lost or not on_terminal():
+            return None
+        question = "start anew without the earlier conversation?"
+        try:
+            wanted = click.confirm(question, default=False, err=True)
+        except click.Abort:
+            return None
+        key = str(self._receipt["key"])
+        if not wanted:
+            return None
+        return replace(self._request, session=key, continue_last=False, fresh=True)
 
     async def _connected(self) -> int:
         async with connect(self._paths, start=True) as client:
@@ -75,7 +91,9 @@ class Drive:
         request = self._request
         if not (request.agent or request.session or request.continue_last):
             say(f"agent: {' '.join(lines(str(receipt['agentId'])))} (the default)", dim=True)
-        if self._shape == "text" and not request.detached:
+        if request.continue_last:
+            say(f"going on with: {' '.join(lines(str(receipt['key'])))}", dim=True)
+        elif self._shape == "text" and not request.detached:
             say(f"session: {' '.join(lines(str(receipt['key'])))}", dim=True)
         for warning in receipt.get("warnings", ()):
             say(f"warning: {' '.join(lines(str(warning)))}", fg="yellow")
@@ -131,7 +149,9 @@ class Drive:
 
     def _verdict(self, last: Mapping[str, Any]) -> int:
         if last["type"] == "turn_failed" and not self._interrupted:
-            fail(exits.error_of(last))
+            error = exits.error_of(last)
+            self._context_lost = error.code == "resume_not_found"
+            fail(error)
         elif last["type"] == "turn_ended" and last.get("stopReason") != "end_turn":
             say(f"the turn ended: {' '.join(lines(str(last.get('stopReason'))))}", fg="yellow")
         return exits.exit_code(last, denied=self._denied, interrupted=self._interrupted)

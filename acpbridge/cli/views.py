@@ -64,6 +64,8 @@ class QuietView:
 
     async def event(self, line: EventLine) -> None:
         """Keep the message that may be the last one."""
+        if line.value.get("kind") == "context_lost":
+            say(f"notice: {escape(str(line.value.get('message')))}")
         update = update_of(line.value)
         text = message_text(update)
         if text:

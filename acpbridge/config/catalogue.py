@@ -87,6 +87,9 @@ GEMINI: Final = AgentFacts(
     asking_mode="default",
     bypass_modes=("yolo",),
     unknown_session_words=("No previous sessions found", "Invalid session identifier"),
+    # Its files bear the minute in which a session was opened: to load it within that minute writes
+    # over what was to be loaded, and the conversation is gone for good.
+    reload_wait="minute",
     # It answers session/set_mode with an empty object and never sends an update.
     mode_answer_suffices=True,
     env_names=("GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_CLI_TRUST_WORKSPACE", "GOOGLE_*"),

@@ -7,30 +7,19 @@ line and key: a rule that is silently ignored is worse than one that is missing.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
 
-from acpbridge.config import catalogue, environment, recognise, yamltext
+from acpbridge.config import catalogue, environment, recognise, servers, yamltext
+from acpbridge.config.servers import Word
 from acpbridge.config.snapshot import STRICT, Config, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
+from acpbridge.model.settings import Settings
 
-Word = Annotated[StrictStr, Field(min_length=1)]
 Kind = Literal["acp", "python"]
-
-# What the library says about them is not for people.
-_PROBLEMS: Final = {
-    "extra_forbidden": "this key is not known; remove it",
-    "model_type": "a mapping belongs here; give keys below it, or remove it",
-    "dict_type": "a mapping belongs here; give names with values",
-    "list_type": "a list belongs here; write it as [a, b] or as lines that begin with -",
-    "string_type": "text belongs here; put it in quotes",
-    "string_too_short": "it must not be empty",
-    "bool_type": "write true or false",
-    "string_pattern_mismatch": "write it as module:name",
-}
 
 
 class _Strict(BaseModel):
@@ -53,24 +42,6 @@ class _Env(_Strict):
     set: dict[str, StrictStr] = Field(default_factory=dict)
 
 
-class _McpServer(_Strict):
-    name: Word
-    type: Literal["http", "sse"] | None = None
-    command: Word | None = None
-    args: list[StrictStr] = Field(default_factory=list)
-    env: dict[str, StrictStr] = Field(default_factory=dict)
-    url: Word | None = None
-    headers: dict[str, StrictStr] = Field(default_factory=dict)
-
-    def wire(self) -> dict[str, Any]:
-        """Return the shape of `session/new`."""
-        if self.type is None:
-            env = [{"name": k, "value": v} for k, v in self.env.items()]
-            return {"name": self.name, "command": self.command, "args": self.args, "env": env}
-        headers = [{"name": k, "value": v} for k, v in self.headers.items()]
-        return {"type": self.type, "name": self.name, "url": self.url, "headers": headers}
-
-
 class _Agent(_Strict):
     id: Word | None = None
     name: StrictStr = ""
@@ -79,10 +50,12 @@ class _Agent(_Strict):
     workspace: Word | None = None
     runtime: _Runtime | None = None
     mode: Word | None = None
+    model: Word | None = None
+    options: dict[str, Word | StrictBool] = Field(default_factory=dict)
     allow_bypass: StrictBool = False
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
-    mcp_servers: list[_McpServer] = Field(default_factory=list)
+    mcp_servers: list[servers.McpServer] = Field(default_factory=list)
 
 
 class _Agents(_Strict):
@@ -110,7 +83,7 @@ def load(text: str, name: str, home: str) -> Config:
     try:
         file = _File.model_validate(source.value)
     except ValidationError as error:
-        raise _first_problem(source, error) from None
+        raise servers.first_problem(source, error) from None
     agents = _agents(source, file.agents, home)
     return Config(
         agents=agents,
@@ -119,12 +92,6 @@ def load(text: str, name: str, home: str) -> Config:
         warnings=_warnings(agents),
         path=name,
     )
-
-
-def _first_problem(source: yamltext.Text, error: ValidationError) -> BridgeError:
-    first = error.errors(include_url=False, include_input=False)[0]
-    path = tuple(part for part in first["loc"] if part != "[key]")
-    return source.error(path, _PROBLEMS.get(first["type"], first["msg"]))
 
 
 def _agents(source: yamltext.Text, section: _Agents, home: str) -> dict[AgentId, AgentDefinition]:
@@ -172,7 +139,11 @@ def _definition(
         env_pass=tuple(agent.env.pass_),
         env_set=dict(agent.env.set),
         auth=agent.auth,
-        mcp_servers=tuple(_wire(source, path, i, s) for i, s in enumerate(agent.mcp_servers)),
+        settings=Settings(agent.model, None, agent.options),
+        mcp_servers=tuple(
+            servers.wire(source, (*path, "mcpServers", i), s)
+            for i, s in enumerate(agent.mcp_servers)
+        ),
         default=agent.default,
     )
 
@@ -230,22 +201,6 @@ def _check_env(
             if agent.auth == "subscription" and name in base.facts.secret_names:
                 problem = f"{name} is dropped by `auth: subscription`; remove one of them"
                 raise source.error(here, problem)
-
-
-def _wire(
-    source: yamltext.Text, path: yamltext.Path, index: int, server: _McpServer
-) -> Mapping[str, Any]:
-    here = (*path, "mcpServers", index)
-    if server.type is None:
-        if server.url or server.headers:
-            raise source.error(here, "a server with a url needs `type: http` or `type: sse`")
-        if server.command is None or not server.command.startswith("/"):
-            raise source.error((*here, "command"), "a server needs a command, an absolute path")
-    elif server.url is None:
-        raise source.error((*here, "url"), f"a server of type {server.type} needs a url")
-    elif server.command or server.args or server.env:
-        raise source.error(here, f"a server of type {server.type} takes no command, args or env")
-    return server.wire()
 
 
 def _expand(path: str, home: str) -> str:

@@ -17,6 +17,7 @@ from acpbridge.controller.process import AgentProcess
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
 from acpbridge.protocol import acp
+from acpbridge.protocol.content import check_servers
 from acpbridge.protocol.jsonrpc import Call, Noise, Peer
 from acpbridge.transport.connection import Connection, Handler
 from acpbridge.transport.tasks import Owner, background
@@ -64,6 +65,7 @@ class AcpRuntimeController(Owner):
             answering=answering,
         )
         self._mode_changed = anyio.Event()
+        self._options_changed = anyio.Event()
         self._exit = ""
         self._dead = anyio.Event()
         self._error: BridgeError | None = None
@@ -88,7 +90,10 @@ class AcpRuntimeController(Owner):
         """
         params = {
             "protocolVersion": acp.PROTOCOL_VERSION,
-            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}},
+            "clientCapabilities": {
+                "fs": {"readTextFile": False, "writeTextFile": False},
+                "session": {"configOptions": {"boolean": {}}},
+            },
             "clientInfo": {"name": acp.CLIENT_INFO_NAME, "version": __version__},
         }
         try:
@@ -212,6 +217,7 @@ class AcpRuntimeController(Owner):
         mcp_servers: tuple[Mapping[str, Any], ...],
         additional_directories: tuple[str, ...],
     ) -> dict[str, Any]:
+        check_servers(self.capabilities, mcp_servers)
         params: dict[str, Any] = {"cwd": cwd, "mcpServers": [dict(s) for s in mcp_servers]}
         if additional_directories:
             self._need("sessionCapabilities", "additionalDirectories")
@@ -311,10 +317,33 @@ class AcpRuntimeController(Owner):
         if isinstance(value, bool):
             params["type"] = "boolean"
         result = await self.request("session/set_config_option", params)
-        told = acp.current_mode(result) if isinstance(result, dict) else None
-        if told is not None:
-            self.mode_told(told)
+        if isinstance(result, dict):
+            self.options_told(result.get("configOptions"))
+            told = acp.current_mode(result)
+            if told is not None:
+                self.mode_told(told)
         return result
+
+    def options_told(self, told: Any) -> None:
+        """Take in the list of config options that the agent sent; it is always whole."""
+        if isinstance(told, list):
+            self.session = {**self.session, "configOptions": told}
+            self._options_changed.set()
+            self._options_changed = anyio.Event()
+
+    async def options_changed(self) -> None:
+        """Wait until the agent has sent its config options again."""
+        await self._options_changed.wait()
+
+    async def set_model(self, model: str) -> None:
+        """Set the model of an agent that offers `models`; its bare answer is all that it says.
+
+        Raises:
+            BridgeError: what the agent answered.
+        """
+        await self.request("session/set_model", {"modelId": model})
+        models = {**self.session.get("models", {}), "currentModelId": model}
+        self.session = {**self.session, "models": models}
 
     # Turns.
 

@@ -16,6 +16,7 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
+from acpbridge.daemon.choices import read_choices, write_choices
 from acpbridge.daemon.wire import EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
@@ -333,6 +334,7 @@ def read_run(params: Mapping[str, Any]) -> RunRequest:
         detached=params.get("detach") is True,
         correlation_id=_text(params, "correlationId", ""),
         idempotency_key=_text(params, "idempotencyKey", ""),
+        **read_choices(params),
     )
 
 
@@ -352,6 +354,7 @@ def write_run(request: RunRequest) -> dict[str, Any]:
         "detach": request.detached,
         "correlationId": request.correlation_id,
         "idempotencyKey": request.idempotency_key,
+        **write_choices(request),
     }
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from acpbridge.model.keys import AgentId
+from acpbridge.model.settings import Settings
 
 
 class RuntimeKind(StrEnum):
@@ -32,6 +33,8 @@ class AgentFacts:
         bypass_modes: modes in which nobody is ever asked.
         unknown_session_words: words by which an internal error at a load or resume says that there
             is no such session.
+        reload_wait: what must have changed on the clock since a session was last opened, before the
+            program may load it again without harm: "minute", or "" for nothing.
         mode_answer_suffices: whether the bare answer to `session/set_mode` is all it ever says.
         grace: seconds that it needs to end after its stdin was closed.
         env_names: environment variables that belong to it (a trailing `*` matches a prefix).
@@ -59,6 +62,7 @@ class AgentFacts:
     asking_mode: str | None = None
     bypass_modes: tuple[str, ...] = ()
     unknown_session_words: tuple[str, ...] = ("session not found", "no such session")
+    reload_wait: str = ""
     mode_answer_suffices: bool = False
     grace: float = 2.0
     env_names: tuple[str, ...] = ()
@@ -91,6 +95,7 @@ class AgentDefinition:
         python: the interpreter for it, "" for our own.
         workspace: its directory, "" for the caller's.
         mode: the session mode to set; None: the asking mode of the facts.
+        settings: model and options of every session, where a run chooses none.
         allow_bypass: whether a bypass mode may be entered.
         env_pass: names passed on from the caller's environment.
         env_set: names set to fixed values.
@@ -109,6 +114,7 @@ class AgentDefinition:
     python: str = ""
     workspace: str = ""
     mode: str | None = None
+    settings: Settings = field(default_factory=Settings)
     allow_bypass: bool = False
     env_pass: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)

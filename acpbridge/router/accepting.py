@@ -33,7 +33,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Setting
+from acpbridge.router.setting import Setting, learn_servers
 from acpbridge.router.turns import Turn
 
 MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
@@ -79,6 +79,9 @@ class Accepting:
         self._check_running()
         if request.on_permission is OnPermission.ALLOW:
             authorize(Action.ALLOW_BY_RULE, requester, Target())
+        if request.settings.mode is not None or request.settings.options or request.mcp_servers:
+            # Each may widen what is done unasked; a model does not.
+            authorize(Action.CHOOSE, requester, Target())
         if not request.idempotency_key:
             return await self._accept(request, requester, "")
         # An agent's keys are its own: it can neither guess nor take another's.
@@ -99,6 +102,7 @@ class Accepting:
             # An agent has no secret that its own session's caller did not have; what it calls
             # one would only be blacked out where others must be able to read.
             self._setting.learn(request.env)
+            learn_servers(self._setting.learn, request.mcp_servers)
         new = not request.session and not request.continue_last
         if new:
             session = await self._new(request, requester)
@@ -248,6 +252,9 @@ class Accepting:
             on_permission=request.on_permission,
             timeout=request.timeout,
             detached=request.detached,
+            settings=request.settings,
+            mcp_servers=request.mcp_servers,
+            fresh=request.fresh,
         )
         session.env = request.env or session.env
         turn = Turn(run.run_id, prompt, run.accepted_at)

@@ -12,6 +12,7 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import CancelRung, Outcome
+from acpbridge.model.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class RunRequest:
         detached: goes on when the caller's connection ends.
         correlation_id: joins the records of one piece of work.
         idempotency_key: a second request with the same key is the same run.
+        settings: model, mode and options, for the session from this run on.
+        mcp_servers: more of them for the agent, as `session/new` has them; taken when its process
+            starts. In memory only: never stored, and gone with the daemon.
+        fresh: go on without the earlier conversation, if the agent cannot take it up.
     """
 
     content: tuple[Mapping[str, Any], ...]
@@ -47,6 +52,9 @@ class RunRequest:
     detached: bool = False
     correlation_id: str = ""
     idempotency_key: str = ""
+    settings: Settings = field(default_factory=Settings)
+    mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class Action(StrEnum):
     LIST_QUESTIONS = "list questions"
     ANSWER = "answer questions"
     ALLOW_BY_RULE = "run with --on-permission allow"
+    CHOOSE = "choose options, modes or MCP servers of an agent"
     STOP_DAEMON = "stop the daemon"
 
 
@@ -62,6 +63,7 @@ REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
         Action.LIST_QUESTIONS: Reach.LINEAGE,
         Action.ANSWER: Reach.NONE,
         Action.ALLOW_BY_RULE: Reach.NONE,
+        Action.CHOOSE: Reach.NONE,
         Action.STOP_DAEMON: Reach.NONE,
     },
     Role.CHANNEL: dict.fromkeys(Action, Reach.NONE),

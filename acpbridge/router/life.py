@@ -18,11 +18,12 @@ from acpbridge.model.sessions import SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend, ended_within
-from acpbridge.router.opening import can_reopen, open_session
+from acpbridge.router.opening import can_reopen, open_session, reload_pause
+from acpbridge.router.preparing import prepare
 from acpbridge.router.services import Services
 from acpbridge.router.silence import watch_silence
 from acpbridge.router.turns import Inbox, Turn
-from acpbridge.runtimes.base import RuntimeSession, SessionSpec
+from acpbridge.runtimes.base import RuntimeSession, SessionSpec, TurnResult
 from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
@@ -47,6 +48,7 @@ class Life:
         agent: what runs it, once that is up.
         opened: whether the agent's session was opened.
         died: why the agent is gone, if nobody here wanted it gone.
+        unspoken: whether nothing was said yet in a session that the agent opened anew.
     """
 
     def __init__(self, book: Book, host: Host, inbox: Inbox, services: Services) -> None:
@@ -57,8 +59,8 @@ class Life:
         self.agent: RuntimeSession | None = None
         self.opened = False
         self.died: BridgeError | None = None
+        self.unspoken = False
         self._leaving = False
-        self._silence_hint = ""
         self._idle_since: float | None = None
         self._scope = anyio.CancelScope()
         self._waiting = anyio.CancelScope()
@@ -114,14 +116,15 @@ class Life:
         Raises:
             BridgeError: the agent could not be started, or its session not be opened.
         """
-        self._silence_hint = definition.facts.silence_hint
+        self._definition = definition
         with self._scope:
             await self._take_place()
             try:
                 self._host.begin(turn)
                 await self._book.save(state=SessionState.STARTING)
                 runtime = self._services.runtime(definition)
-                async with runtime.connect(build_spec(), self._host) as agent:
+                spec = self._spec = build_spec()
+                async with runtime.connect(spec, self._host) as agent:
                     await self._with_agent(agent, turn)
             finally:
                 self._services.places.release(self)
@@ -137,23 +140,28 @@ class Life:
         self.agent = agent
         self._host.emit(Fact("process_started", {"pid": agent.pid}))
         try:
-            await self._open(agent)
+            await self._open(agent, fresh=turn.request.fresh)
             async with background(lambda: self._watch_death(agent)):
                 await self._turns(agent, turn)
         finally:
             # Also of a dead agent: the rest of its tree is not gone yet (case 5).
             self._book.note(state=SessionState.STOPPING)
 
-    async def _open(self, agent: RuntimeSession) -> None:
-        known = self._book.record.agent_session_id
-        session_id = await open_session(agent, self._host, known)
-        self.opened = True
-        opens = self._book.record.opens + 1
+    async def _open(self, agent: RuntimeSession, *, fresh: bool) -> None:
+        record, now = self._book.record, self._services.clock.wall()
+        pause = reload_pause(self._definition.facts.reload_wait, record.opened_at, now)
+        opened = await open_session(
+            agent, self._host, record.agent_session_id, fresh=fresh, pause=pause
+        )
+        self.opened, self.unspoken = True, opened.new
+        lost = () if opened.lost is None else (opened.lost,)
         self._book.note(
             state=self._shown(SessionState.READY),
-            agent_session_id=session_id,
+            agent_session_id=opened.session_id,
+            former_session_ids=(*record.former_session_ids, *lost),
             mode=agent.mode,
-            opens=opens,
+            opens=record.opens + 1,
+            opened_at=self._services.now(),
             last_error=None,
         )
 
@@ -224,7 +232,7 @@ class Life:
             async with background(
                 lambda: self._limit(agent, turn), lambda: self._watch_silence(agent, turn)
             ):
-                result = await agent.prompt(turn.request.content)
+                result = await self._answer(agent, turn)
         except BridgeError as error:
             if error.code == "agent_died":
                 self._note_death(error)
@@ -237,7 +245,16 @@ class Life:
             await self._host.complete(turn, result)
 
     async def _watch_silence(self, agent: RuntimeSession, turn: Turn) -> None:
-        await watch_silence(turn, agent, self._host, self._services, self._silence_hint)
+        hint = self._definition.facts.silence_hint
+        await watch_silence(turn, agent, self._host, self._services, hint)
+
+    async def _answer(self, agent: RuntimeSession, turn: Turn) -> TurnResult:
+        await prepare(agent, turn, self._definition, self._spec, self._book)
+        if turn.cancelling:
+            # A prompt sent now would never hear of it (case 25).
+            raise BridgeError("request_cancelled", "The turn was cancelled.")
+        self.unspoken = False
+        return await agent.prompt(turn.request.content)
 
     def _turn_over(self) -> None:
         """Change what is shown before the turn is told to be over: nobody sees it run on."""

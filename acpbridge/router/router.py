@@ -33,7 +33,7 @@ from acpbridge.router.questions import Questions
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Inspector, Setting
+from acpbridge.router.setting import Inspector, Setting, learn_servers
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
 
@@ -180,9 +180,7 @@ class Router(Owner):
 
     def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
         self._setting.learn(definition.env_set)
-        for server in definition.mcp_servers:
-            pairs = [*server.get("env", ()), *server.get("headers", ())]
-            self._setting.learn({pair["name"]: pair["value"] for pair in pairs})
+        learn_servers(self._setting.learn, definition.mcp_servers)
         return Session(record, definition, self._spec, self._services)
 
     def _spec(self, session: Session) -> SessionSpec:
@@ -191,6 +189,8 @@ class Router(Owner):
         env = child_environment(
             session.definition, session.env, home=self._setting.daemon.home, mark=mark
         )
+        given = {server["name"] for server in session.mcp_servers}
+        kept = (s for s in session.definition.mcp_servers if s.get("name") not in given)
         return SessionSpec(
             definition=session.definition,
             revision=config.revision,
@@ -199,7 +199,7 @@ class Router(Owner):
             lineage=record.lineage,
             cwd=record.cwd,
             additional_directories=record.additional_directories,
-            mcp_servers=session.definition.mcp_servers,
+            mcp_servers=(*kept, *session.mcp_servers),
             env=env,
             mark=mark,
             start_seconds=config.limits.start_seconds,

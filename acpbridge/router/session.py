@@ -6,6 +6,7 @@ waits for it. Above is the router; below are the life of a process and the host 
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import anyio
 import structlog
@@ -26,7 +27,8 @@ from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend
 from acpbridge.router.life import Life
-from acpbridge.router.opening import Failures
+from acpbridge.router.opening import REFUSED, Failures
+from acpbridge.router.preparing import note_servers
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec
@@ -45,6 +47,7 @@ class Session:
 
     Attributes:
         env: environment of the last caller; in memory only.
+        mcp_servers: those that the last run gave which gave any; in memory only.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Session:
     ) -> None:
         self.definition = definition
         self.env: Mapping[str, str] = {}
+        self.mcp_servers: tuple[Mapping[str, Any], ...] = ()
         self.inbox = Inbox()
         self._book = Book(record, services.ledger)
         self._host = Host(record.key, services, allow_bypass=definition.allow_bypass)
@@ -238,7 +242,7 @@ class Session:
         error: BridgeError | None = None
         try:
             self._failures.check()
-            await life.run(turn, self.definition, lambda: self._build_spec(self))
+            await life.run(turn, self.definition, lambda: self._spec_for(turn))
         except BridgeError as failure:
             error = failure
         except Exception as failure:
@@ -249,6 +253,13 @@ class Session:
             with anyio.CancelScope(shield=True):
                 await self._after(life, error)
 
+    def _spec_for(self, turn: Turn) -> SessionSpec:
+        self.mcp_servers = turn.request.mcp_servers or self.mcp_servers
+        spec = self._build_spec(self)
+        given = tuple(server["name"] for server in self.mcp_servers)
+        note_servers(self._book, self._host, spec, given)
+        return spec
+
     async def _after(self, life: Life, error: BridgeError | None) -> None:
         """Say what became of the session, before the turn is told to be over."""
         after = self._state_after(life, error)
@@ -256,8 +267,11 @@ class Session:
             self._book.note(last_error=self._services.clean(error).to_json())
         if life.opened:
             self._failures.clear()
-        elif error is not None and error.code != "reopen_refused":
+        elif error is not None and error.code not in {"reopen_refused", *REFUSED}:
             self._failures.add()
+        if life.unspoken:
+            # Many agents keep no session in which nothing was said: there is nothing to take up.
+            self._book.note(agent_session_id=None)
         self._note(after)
         if life.agent is not None:
             values = {"pid": life.agent.pid, "died": life.died is not None}
@@ -272,8 +286,10 @@ class Session:
     def _state_after(self, life: Life, error: BridgeError | None) -> SessionState:
         if self._host.closing:
             return self._after_ending()
+        if error is not None and not life.opened:
+            return SessionState.IDLE if error.code in REFUSED else SessionState.FAILED
         if error is not None:
-            return SessionState.DIED if life.opened else SessionState.FAILED
+            return SessionState.DIED
         return SessionState.IDLE if life.died is None else SessionState.DIED
 
     def _note(self, state: SessionState) -> None:

@@ -49,6 +49,7 @@ class AcpClient:
         replaying: whether updates are history, which is not announced again.
         replayed: how many were.
         tools: the calls that it told of.
+        on_options: told of every list of config options that the agent announces.
         lost: the error for something of this turn that was too long to be taken.
     """
 
@@ -56,6 +57,7 @@ class AcpClient:
         self._host = host
         self._pid = pid
         self._on_mode = on_mode
+        self.on_options: Callable[[list[Any]], None] = lambda _options: None
         self._open: dict[Call, _Open] = {}
         self._cancelled = False
         self.session_id: str | None = None
@@ -103,6 +105,9 @@ class AcpClient:
         kind = acp.update_kind(params)
         if kind is None or not self._is_ours(params):
             return
+        options = acp.options_of_update(params)
+        if options is not None:
+            self.on_options(options)
         mode = acp.mode_of_update(params)
         if mode is not None:
             self._on_mode(mode)

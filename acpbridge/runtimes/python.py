@@ -7,7 +7,7 @@ agents as processes of their own instead.
 """
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import structlog
 from acpbridge import __version__
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.settings import Settings
 from acpbridge.runtimes.base import (
     New,
     Opening,
@@ -151,6 +152,19 @@ class _PythonSession:
         self._check_up()
         reason = running.reason()
         return TurnResult({"stopReason": reason}, reason)
+
+    async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
+        self._check_open()
+        for layer in layers:
+            named = {"a model": layer.model, **layer.options}
+            for name in (name for name, value in named.items() if value not in (None, "")):
+                message = (
+                    f"An agent in process lets its client choose nothing, not {name!r} either."
+                )
+                raise BridgeError("unsupported_control", message)
+            if layer.mode:
+                _check_mode(self._spec.definition, layer.mode)
+        return tuple(layers)
 
     def cancel(self) -> None:
         if self._running is not None:
