@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
 
 from acpbridge.config import catalogue, environment, yamltext
-from acpbridge.config.snapshot import STRICT, Config, Limits
+from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
@@ -93,6 +93,7 @@ class _Agents(_Strict):
 class _File(_Strict):
     agents: _Agents = Field(default_factory=_Agents)
     limits: Limits = Field(default_factory=Limits)
+    daemon: DaemonSettings = Field(default_factory=DaemonSettings)
 
 
 def load(text: str, name: str, home: str) -> Config:
@@ -118,6 +119,7 @@ def load(text: str, name: str, home: str) -> Config:
         revision=hashlib.sha256(text.encode()).hexdigest()[:12],
         warnings=_warnings(agents),
         path=name,
+        daemon=file.daemon,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.ports import Clock, Faults, Ids
+from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.router.places import Places
 from acpbridge.router.scribe import Scribe
@@ -34,6 +35,8 @@ class Services:
         faults: named points for tests.
         idle_ttl: seconds that a process may be without a turn.
         redact: takes the secrets out of JSON.
+        killed_past: why a session is closed that was killed while this daemon was frozen, None for
+            every other.
     """
 
     ledger: Ledger
@@ -47,6 +50,7 @@ class Services:
     faults: Faults
     idle_ttl: Callable[[], float]
     redact: Callable[[Any], Any]
+    killed_past: Callable[[str], CloseReason | None] = lambda _key: None
 
     def clean(self, error: BridgeError) -> BridgeError:
         """Return an error without secrets: an agent may have put what it was given into it."""
