@@ -22,7 +22,9 @@ from acpbridge import __version__, logs
 from acpbridge.controller.containment import ShimContainment
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
+from acpbridge.daemon import killed
 from acpbridge.daemon.configfile import ConfigFile
+from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Duties, Server
@@ -148,6 +150,7 @@ async def open_router(
     faults: Faults,
     *,
     nofile: int | None = None,
+    log_file: Path | None = None,
 ) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
     """Bring up everything below the faces, in the state directory that is already locked.
 
@@ -157,9 +160,13 @@ async def open_router(
         info: what status says of the daemon.
         faults: named points for tests.
         nofile: the agents' soft limit of open files, where this process raised its own.
+        log_file: where to log to, None for stderr.
     """
     base = _Base(paths, configuration, info, faults, Redactor(os.environ.items()))
-    logs.to_stderr(base.redactor.value)
+    if log_file is None:
+        logs.to_stderr(base.redactor.value)
+    else:
+        logs.to_file(log_file, base.redactor.value)
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:
         base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
@@ -178,7 +185,9 @@ async def open_router(
     )
     try:
         async with Ledger(paths.home, faults) as ledger, session_log, supervisor:
-            await ledger.recover(clock.wall().isoformat(timespec="milliseconds"))
+            now = clock.wall().isoformat(timespec="milliseconds")
+            await ledger.recover(now, killed.noted(paths.killed))
+            killed.forget(paths.killed)
             sink = _Sink()
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
             setting = Setting(
@@ -228,6 +237,7 @@ def _services(
         faults=base.faults,
         idle_ttl=lambda: config().limits.idle_ttl_seconds,
         redact=base.redactor.value,
+        killed_past=lambda key: killed.noted(base.paths.killed).get(key),
     )
 
 
@@ -236,15 +246,16 @@ def _notices(base: _Base, ledger: Ledger, session_log: SessionLog) -> list[str]:
     return [*base.notices, *base.trouble, *problem, *ledger.notices, *session_log.notices]
 
 
-async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
+async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | None = None) -> None:
     """Run the daemon of a state directory until it is told to stop.
 
     Args:
         paths: of the state directory.
         ready: called once clients can connect.
+        log_file: where a detached daemon logs; without one it logs to stderr.
 
     Raises:
-        BridgeError: `daemon_running`, `not_our_socket`, `config_error`.
+        BridgeError: `daemon_running`, `not_our_socket`, `state_directory`, `config_error`.
     """
     make_private(paths.home)
     lock = DaemonLock(paths.lock)
@@ -263,14 +274,9 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
         containment=ShimContainment.name,
     )
     faults = faults_from(os.environ)
-    opened = open_router(paths, configuration, info, faults, nofile=nofile)
+    opened = open_router(paths, configuration, info, faults, nofile=nofile, log_file=log_file)
     async with opened as (router, supervisor, audit):
-        stopping = anyio.Event()
-
-        def stop(force: bool) -> None:  # noqa: FBT001 - one of two words on the wire
-            if force:
-                _leave_now()
-            stopping.set()
+        lifetime = Lifetime(detached=log_file is not None)
 
         async def denied(pid: int, uid: int) -> None:
             await audit.note("denied_connect", {"pid": pid, "uid": uid})
@@ -278,33 +284,28 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
         duties = Duties(
             owner_of=supervisor.owner_of,
             vanished=router.vanished,
-            stop=stop,
+            stop=lifetime.stop,
             denied=denied,
             limit=configuration.current().limits.max_message_bytes,
+            stopping=lifetime.stopping,
         )
         server = Server(router, duties)
         listener = await unix.listen(paths.socket)
-        serving = (lambda: server.listen(listener), lambda: _obey_signals(stopping))
+
+        async def leave_when_idle() -> None:
+            await lifetime.leave_when_idle(
+                lambda: configuration.current().daemon.idle_exit_seconds,
+                server.idle_since,
+                router.busy,
+            )
+
+        serving = (lambda: server.listen(listener), lifetime.obey_signals, leave_when_idle)
         async with listener, background(*serving):
             ready()
             log.info("ready", pid=info.pid, home=info.home)
-            await stopping.wait()
+            await lifetime.over()
             log.info("stopping")
             with anyio.move_on_after(STOP_LIMIT, shield=True):
                 await router.stop()
     paths.socket.unlink(missing_ok=True)
     log.info("stopped")
-
-
-async def _obey_signals(stopping: anyio.Event) -> None:
-    """The first signal stops politely, the second at once."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async for _ in signals:
-            if stopping.is_set():
-                _leave_now()
-            stopping.set()
-
-
-def _leave_now() -> None:
-    """End at once: the channels close, and every shim kills its tree without grace."""
-    os._exit(1)

@@ -134,13 +134,15 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "config_error": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "Mend the named line and run again."),
     "usage": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "See --help."),
     "daemon_unreachable": ErrorKind(
-        INTERNAL_ERROR, EXIT_DAEMON, "Start it: acpbridge daemon start; see its log."
+        INTERNAL_ERROR,
+        EXIT_DAEMON,
+        "Start it: acpbridge daemon start; see: acpbridge daemon logs.",
     ),
     "daemon_frozen": ErrorKind(
         INTERNAL_ERROR, EXIT_DAEMON, "End it: acpbridge daemon stop --force."
     ),
     "daemon_version": ErrorKind(
-        INTERNAL_ERROR, EXIT_DAEMON, "Restart it: acpbridge daemon stop, then run again."
+        INTERNAL_ERROR, EXIT_DAEMON, "Start it afresh: acpbridge daemon restart."
     ),
     "daemon_running": ErrorKind(
         INTERNAL_ERROR, EXIT_FAILURE, "Use that one, or stop it: acpbridge daemon stop."
@@ -149,12 +151,17 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "not_our_socket": ErrorKind(
         INTERNAL_ERROR, EXIT_DAEMON, "Give a state directory of your own with --home."
     ),
+    "state_directory": ErrorKind(
+        INTERNAL_ERROR, EXIT_DAEMON, "Give a directory that you can write to: --home DIR."
+    ),
     "store_full": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Free disk space, then run again."),
     "survivors": ErrorKind(
         INTERNAL_ERROR, EXIT_FAILURE, "Processes are left, with their pids in the receipt."
     ),
     "internal": ErrorKind(
-        INTERNAL_ERROR, EXIT_FAILURE, "This is a fault of acpbridge: see the daemon's log."
+        INTERNAL_ERROR,
+        EXIT_FAILURE,
+        "This is a fault of acpbridge; see: acpbridge daemon logs.",
     ),
 }
 

@@ -4,6 +4,7 @@ None of them starts a daemon but `sessions`. `kill` works past a frozen one, by 
 Nothing that is slow to import may be imported here, but where a daemon has to be started.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -13,10 +14,11 @@ import click
 from acpbridge.cli import tables
 from acpbridge.cli.output import print_json, say
 from acpbridge.cli.root import paths
-from acpbridge.daemon import frozen
+from acpbridge.config.environment import MARK
+from acpbridge.daemon import frozen, killed
 from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.quick import Quick, connect
-from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
+from acpbridge.errors import EXIT_DAEMON, EXIT_FAILURE, EXIT_OK, BridgeError
 from acpbridge.model.display import escape
 
 # What a kill may take after the grace: an answer, TERM, the last step, and a margin. Seconds.
@@ -29,13 +31,13 @@ LONGEST_GRACE: Final = 10.0
 KILL_ROUNDS: Final = 3
 
 # How a daemon that cannot do the work itself is told.
-_LOST: Final = ("daemon_frozen", "daemon_unreachable", "connection_closed")
+_LOST: Final = ("daemon_frozen", "daemon_unreachable", "daemon_version", "connection_closed")
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _grace = click.FloatRange(min=0, max=3600)
 
 
-@click.command()
+@click.command(epilog="\b\nExamples:\n  acpbridge status\n  acpbridge status 3f2a --json")
 @click.argument("key", required=False, default="")
 @_json
 @click.pass_context
@@ -43,7 +45,10 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
     """Show the daemon, the sessions that live, and their whole process trees.
 
     KEY, or any unique part of one, shows that session only, live or not. What is shown of processes
-    is read from the kernel at the time of the call.
+    is read from the kernel at the time of the call. Exit status 8 where no daemon runs.
+
+    A turn that was silent for two minutes while it waits for the model gets a warning; one whose
+    tool runs, or that has a question open, does not: it says so, and for how long.
     """
     client = connect(paths(ctx))
     if client is None:
@@ -59,7 +64,7 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
         print_json(shown)
     else:
         click.echo(tables.status_text(shown, questions))
-    return EXIT_OK
+    return EXIT_DAEMON if client is None else EXIT_OK
 
 
 def _nothing() -> dict[str, Any]:
@@ -75,10 +80,10 @@ def _nothing() -> dict[str, Any]:
 
 def _no_daemon() -> BridgeError:
     hint = "List what is on record: acpbridge sessions --all."
-    return BridgeError("no_such_session", "No daemon runs, so no session is live.", hint=hint)
+    return BridgeError("daemon_unreachable", "No daemon runs, so no session is live.", hint=hint)
 
 
-@click.command()
+@click.command(epilog="\b\nExamples:\n  acpbridge sessions\n  acpbridge sessions --all --json")
 @click.option("--all", "everything", is_flag=True, help="Also those that have no process.")
 @_json
 @click.pass_context
@@ -100,10 +105,10 @@ def connect_or_start(found: Paths) -> Quick:
         BridgeError: what kept it from starting, or from being reached.
     """
     client = connect(found)
-    if client is None:
+    if client is None or client.stopping:
         from acpbridge.cli.starting import start
 
-        start(found)
+        start(found)  # after the end of one that is on its way out
         client = connect(found)
     if client is None:
         raise BridgeError("daemon_unreachable", "The daemon ended just after its start.")
@@ -142,7 +147,7 @@ def kill(  # noqa: PLR0913 - one for each option
 
     KEY is a session's key or any unique part of one; sessions that it spawned are ended with it.
     The receipt names every process that was ended. Exit status 0 only if nothing is left. With a
-    frozen daemon the process trees are ended past it.
+    frozen daemon the process trees are ended past it; without a daemon the status is 8.
     """
     if sum((bool(keys), agent is not None, everything, last)) != 1:
         raise click.UsageError("Give one of: keys, --agent, --all, --last.", ctx)
@@ -257,15 +262,15 @@ def _kill_left_over(found: Paths, wanted: _Wanted) -> list[Any]:
         trees = frozen.recorded(found)
     except BridgeError:
         trees = {}
-    if not trees and wanted.repeats:
-        return []
     if not trees:
         raise _no_daemon()
-    return frozen.end_trees({name: trees[name] for name in wanted.among(list(trees))})
+    return _end_recorded(found, wanted.among(list(trees)), trees)
 
 
 def _kill_past_daemon(found: Paths, wanted: _Wanted, error: BridgeError) -> list[Any]:
     """End the trees by the journal; if that cannot be done, the daemon's error stands."""
+    if os.environ.get(MARK):
+        raise error  # only the daemon knows what an agent may kill
     try:
         trees = frozen.recorded(found)
         names = wanted.among(list(trees))
@@ -274,7 +279,17 @@ def _kill_past_daemon(found: Paths, wanted: _Wanted, error: BridgeError) -> list
             raise error from None
         raise
     say(f"{escape(error.message)} Its process trees are ended past it.")
-    return frozen.end_trees({name: trees[name] for name in names})
+    return _end_recorded(found, names, trees)
+
+
+def _end_recorded(found: Paths, names: list[str], trees: Mapping[str, Any]) -> list[Any]:
+    """End trees with their descendants', and leave a note for the daemon's records."""
+    ending = frozen.with_descendants(names, trees)
+    try:
+        killed.note(found.killed, ending)
+    except BridgeError as error:
+        say(f"the records will call them died: {escape(error.message)}")
+    return frozen.end_trees({name: trees[name] for name in ending})
 
 
 def _on_one(
@@ -290,7 +305,7 @@ def _on_one(
         return work(client, last_live(client) if last else key)
 
 
-@click.command()
+@click.command(epilog="\b\nExamples:\n  acpbridge cancel 3f2a\n  acpbridge cancel --last --grace 0")
 @click.argument("key", required=False, default="")
 @click.option("--last", is_flag=True, help="The session that was started last.")
 @click.option(
@@ -327,7 +342,7 @@ def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: b
     return EXIT_OK if receipt["turnEnded"] else EXIT_FAILURE
 
 
-@click.command()
+@click.command(epilog="\b\nExamples:\n  acpbridge close 3f2a\n  acpbridge close --last --json")
 @click.argument("key", required=False, default="")
 @click.option("--last", is_flag=True, help="The session that was started last.")
 @_json

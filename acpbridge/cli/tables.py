@@ -63,6 +63,14 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def clock(moment: Any) -> str:
+    """Return a moment of ISO 8601 as a person here reads it: the local time of day."""
+    try:
+        return datetime.fromisoformat(str(moment)).astimezone().strftime("%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return NOTHING
+
+
 def mode(row: Row) -> str:
     """Return a session's mode and whether anybody is asked in it."""
     if row.get("bypass"):
@@ -138,7 +146,7 @@ def status_text(status: Row, questions: Sequence[Row] = ()) -> str:
 def daemon_lines(daemon: Row | None, at: str) -> list[str]:
     """Return what there is to say of the daemon."""
     if daemon is None:
-        return ["no daemon"]
+        return ["no daemon runs"]
     up = age(daemon.get("startedAt"), at)
     pids = f"daemon {daemon.get('pid')}, keeper {daemon.get('keeperPid')}"
     version, held = shown(daemon.get("version")), shown(daemon.get("containment"))

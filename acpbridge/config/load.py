@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
 
 from acpbridge.config import catalogue, environment, recognise, servers, yamltext
 from acpbridge.config.servers import Word
-from acpbridge.config.snapshot import STRICT, Config, Limits
+from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
@@ -66,6 +66,7 @@ class _Agents(_Strict):
 class _File(_Strict):
     agents: _Agents = Field(default_factory=_Agents)
     limits: Limits = Field(default_factory=Limits)
+    daemon: DaemonSettings = Field(default_factory=DaemonSettings)
 
 
 def load(text: str, name: str, home: str) -> Config:
@@ -91,6 +92,7 @@ def load(text: str, name: str, home: str) -> Config:
         revision=hashlib.sha256(text.encode()).hexdigest()[:12],
         warnings=_warnings(agents),
         path=name,
+        daemon=file.daemon,
     )
 
 

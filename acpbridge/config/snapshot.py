@@ -45,6 +45,19 @@ class Limits(BaseModel):
     max_message_bytes: Annotated[int, Field(strict=True, ge=64 * 1024, le=1024**3)] = 64 * 1024**2
 
 
+class DaemonSettings(BaseModel):
+    """How the daemon lives; the section of the file and its defaults.
+
+    Attributes:
+        idle_exit_seconds: it ends after so long without client, process, work and question; None
+            for never.
+    """
+
+    model_config = STRICT | ConfigDict(populate_by_name=True)
+
+    idle_exit_seconds: _Seconds | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """One loaded configuration.
@@ -55,6 +68,7 @@ class Config:
         revision: short hash of the text, "none" where there is no file.
         warnings: what is allowed and yet worth saying.
         path: the file it came from, "" where there is none.
+        daemon: how it lives.
     """
 
     agents: Mapping[AgentId, AgentDefinition] = field(default_factory=dict)
@@ -62,6 +76,7 @@ class Config:
     revision: str = "none"
     warnings: tuple[str, ...] = ()
     path: str = ""
+    daemon: DaemonSettings = field(default_factory=DaemonSettings)
 
     @property
     def default(self) -> AgentDefinition | None:

@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from acpbridge.config.recognise import better_command
 from acpbridge.config.environment import MARK
+from acpbridge.config.recognise import better_command
 from acpbridge.controller import census, lifecycle
 from acpbridge.controller.containment import Containment
 from acpbridge.controller.journal import Entry, Journal, Tree
@@ -153,7 +153,8 @@ class SupervisedProcess:
         """End the whole tree; return the pids that are left."""
         if self.happened(Input.STOP) is not Action.END_TREE:
             return ()  # proven gone
-        wanted = self.spec.grace if grace is None else grace
+        asked = self.spec.stop_grace() if grace is None else grace
+        wanted = self.spec.grace if asked is None else asked
         receipt = await self._containment.end(self.child, wanted)
         if not receipt.survivors:
             self.happened(Input.TREE_GONE)
@@ -388,6 +389,7 @@ class Supervisor(Owner):
             daemon=Entry(me.pid, me.start_ticks),
             keeper=Entry(*_pair(self._keeper.identity)),
             trees=trees,
+            guard=Entry(*_pair(guard)) if (guard := self._keeper.guard) != NOBODY else None,
         )
         if now != self._written:
             now.write(self._path)
@@ -412,4 +414,4 @@ def _tree(process: SupervisedProcess, before: Tree | None) -> Tree:
     rows = kernel.tree_of(shim.pid)
     if shim.alive():  # asked after the look: until then nobody else had its number
         members |= {Entry(row.pid, row.start_ticks): None for row in rows}
-    return Tree(shim, agent, tuple(members), argv.hexdigest())
+    return Tree(shim, agent, tuple(members), argv.hexdigest(), process.spec.parent)

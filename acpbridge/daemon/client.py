@@ -8,7 +8,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from anyio.abc import SocketStream
 
 from acpbridge import __version__
 from acpbridge.config.environment import MARK
+from acpbridge.daemon import lock
 from acpbridge.daemon.paths import Paths, check_private, make_private
 from acpbridge.daemon.server import write_run
 from acpbridge.daemon.wire import (
@@ -196,18 +197,44 @@ async def connect(paths: Paths, *, start: bool) -> AsyncIterator[DaemonClient]:
         BridgeError: `daemon_unreachable`, `daemon_frozen`, `daemon_version`, `not_our_socket`,
             and whatever kept a new daemon from starting.
     """
+    patience = anyio.current_time() + START_LIMIT
+    async with AsyncExitStack() as stack:
+        while True:
+            async with AsyncExitStack() as attempt:
+                client = await _attempt(attempt, paths, start=start)
+                if client is not None:
+                    await stack.enter_async_context(attempt.pop_all())
+                    break
+            # It was just ending, and had taken nothing: the next one will do.
+            if anyio.current_time() >= patience:
+                raise _unreachable(paths)
+            await anyio.sleep(LOOK_PAUSE)
+        yield client
+
+
+async def _attempt(stack: AsyncExitStack, paths: Paths, *, start: bool) -> DaemonClient | None:
+    """Return a client that has said hello; None if the daemon is on its way out."""
     client = DaemonClient()
-    async with await _reach(paths, start=start) as stream:
-        peer = Peer(silent_on_noise=False, relayed=frozenset({EVENTS}))
-        client.connection = Connection(stream, stream, client, peer=peer)
-        async with client.connection, background(client.watch_end):
-            await _say_hello(client)
-            yield client
-
-
-async def _say_hello(client: DaemonClient) -> None:
+    began = anyio.current_time()
+    stream = await stack.enter_async_context(await _reach(paths, start=start))
+    peer = Peer(silent_on_noise=False, relayed=frozenset({EVENTS}))
+    client.connection = Connection(stream, stream, client, peer=peer)
+    await stack.enter_async_context(client.connection)
+    await stack.enter_async_context(background(client.watch_end))
     try:
-        with anyio.fail_after(HELLO_LIMIT):
+        # One limit for both, but a daemon that had to be started first has used none of it.
+        used = anyio.current_time() - began
+        await _say_hello(client, HELLO_LIMIT if used > HELLO_LIMIT else HELLO_LIMIT - used)
+    except BridgeError as error:
+        if error.code != "connection_closed":
+            raise
+        return None
+    return None if start and client.hello.get("stopping") else client
+
+
+async def _say_hello(client: DaemonClient, limit: float) -> None:
+    try:
+        with anyio.fail_after(limit):
             client.hello = await client.call(HELLO, version=__version__, wire=WIRE_VERSION)
     except TimeoutError:
         raise _frozen() from None
@@ -215,21 +242,17 @@ async def _say_hello(client: DaemonClient) -> None:
 
 
 async def _reach(paths: Paths, *, start: bool) -> SocketStream:
-    stream = await _try(paths)
-    if stream is not None:
+    """Connect; start a daemon if there is none, and wait for one that starts or ends."""
+    with anyio.move_on_after(START_LIMIT + HELLO_LIMIT if start else HELLO_LIMIT):
+        while (stream := await _try(paths)) is None:
+            if lock.held(paths.lock):
+                await anyio.sleep(LOOK_PAUSE)
+            elif not start:
+                raise _absent(paths)
+            else:
+                await _start(paths)
         return stream
-    if not start:
-        raise _absent(paths)
-    if os.environ.get(MARK):
-        message = "No daemon runs, and none is started from inside a supervised agent."
-        raise BridgeError("daemon_unreachable", message)
-    await _start(paths)
-    with anyio.move_on_after(START_LIMIT):
-        while (stream := await _try(paths)) is None:  # noqa: ASYNC110 - of another process
-            await anyio.sleep(LOOK_PAUSE)
-    if stream is None:
-        raise _absent(paths)
-    return stream
+    raise _unreachable(paths)
 
 
 async def _try(paths: Paths) -> SocketStream | None:
@@ -248,8 +271,12 @@ async def _try(paths: Paths) -> SocketStream | None:
 
 async def _start(paths: Paths) -> None:
     """Start a daemon and wait until it is ready, or has said why it is not."""
+    if os.environ.get(MARK):
+        message = "No daemon runs, and none is started from inside a supervised agent."
+        raise BridgeError("daemon_unreachable", message)
     make_private(paths.home)
-    argv = (sys.executable, "-P", "-m", "acpbridge", "--home", str(paths.home))
+    program = (sys.executable, "-P", "-X", "faulthandler")
+    argv = (*program, "-m", "acpbridge", "--home", str(paths.home))
     command = (*argv, "daemon", "run", "--config", str(paths.config))
     ready = start_detached(command, os.environ, paths.log, "--ready-fd")
     said = b""
@@ -287,3 +314,10 @@ def _frozen() -> BridgeError:
 
 def _absent(paths: Paths) -> BridgeError:
     return BridgeError("daemon_unreachable", f"No daemon runs in {paths.home}.")
+
+
+def _unreachable(paths: Paths) -> BridgeError:
+    pid = lock.holder(paths.lock)
+    message = f"The daemon (pid {pid or 'unknown'}) cannot be reached on {paths.socket}."
+    hint = f"End it: acpbridge daemon stop --force; its log is {paths.log}."
+    return BridgeError("daemon_unreachable", message, hint=hint)

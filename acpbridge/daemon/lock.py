@@ -1,5 +1,6 @@
 """One daemon per state directory: a lock that the kernel releases, whatever kills its holder."""
 
+import errno
 import fcntl
 import os
 import stat
@@ -25,8 +26,8 @@ class DaemonLock:
         """Take the lock; the file itself is never removed.
 
         Raises:
-            BridgeError: `daemon_running`, naming the pid that holds it; `not_our_socket`, when its
-                file cannot be used.
+            BridgeError: `daemon_running`, naming the pid that holds it; `state_directory`, when
+                its file cannot be used.
         """
         fd = self._open()
         try:
@@ -46,10 +47,10 @@ class DaemonLock:
         try:
             fd = os.open(self._path, flags, 0o600)
         except OSError as error:
-            raise _unusable(self._path, error.strerror) from None
+            raise _unusable(self._path, error) from None
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise _unusable(self._path, "it is not a regular file")
+            raise _in_the_way(self._path, "it is not a regular file")
         return fd
 
     def _lock(self, fd: int) -> None:
@@ -61,7 +62,7 @@ class DaemonLock:
             except BlockingIOError:
                 continue
             except OSError as error:
-                raise _unusable(self._path, error.strerror) from None
+                raise _unusable(self._path, error) from None
             return
         pid = holder(self._path)
         message = f"A daemon runs already (pid {pid or 'unknown'}) in {self._path.parent}."
@@ -99,6 +100,18 @@ def held(path: Path) -> bool:
     return False
 
 
-def _unusable(path: Path, reason: str | None) -> BridgeError:
+# What stands where the lock should be, and can be taken away.
+_IN_THE_WAY: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+
+
+def _unusable(path: Path, error: OSError) -> BridgeError:
+    if error.errno in _IN_THE_WAY:
+        return _in_the_way(path, str(error.strerror))
+    if error.errno == errno.ENOSPC:
+        return BridgeError("store_full", f"There is no room for the lock {path}.")
+    return BridgeError("state_directory", f"The lock {path} cannot be used: {error.strerror}.")
+
+
+def _in_the_way(path: Path, reason: str) -> BridgeError:
     message = f"The lock {path} cannot be used: {reason}."
-    return BridgeError("not_our_socket", message, hint=f"Remove it, then run again: {path}")
+    return BridgeError("state_directory", message, hint=f"Remove it, then run again: {path}")

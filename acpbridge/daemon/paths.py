@@ -1,6 +1,6 @@
 """Where a daemon keeps its things. Standard library only, for the quick commands."""
 
-import hashlib
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -37,6 +37,8 @@ class Paths:
         path = self.home / "daemon.sock"
         if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
             return path
+        import hashlib  # seldom needed, and slow to import
+
         name = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
         return Path(f"/tmp/acpbridge-{os.getuid()}") / f"{name}.sock"  # noqa: S108 - checked: 0700
 
@@ -44,6 +46,11 @@ class Paths:
     def journal(self) -> Path:
         """What runs, for the sweep and for a kill past a frozen daemon."""
         return self.home / "processes.json"
+
+    @property
+    def killed(self) -> Path:
+        """Which sessions were killed past a frozen daemon, until a daemon has taken note of it."""
+        return self.home / "killed.jsonl"
 
     @property
     def audit(self) -> Path:
@@ -98,15 +105,17 @@ def make_private(directory: Path) -> None:
     """Make a directory of ours alone, or check that it is one.
 
     Raises:
-        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others.
+        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others;
+            `state_directory`, when it cannot be made.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
         pass  # it is no directory, which the check says better
     except OSError as error:
+        full = error.errno == errno.ENOSPC
         message = f"The directory {directory} cannot be made: {error.strerror}."
-        raise BridgeError("not_our_socket", message) from None
+        raise BridgeError("store_full" if full else "state_directory", message) from None
     check_private(directory)
 
 

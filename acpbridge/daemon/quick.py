@@ -36,6 +36,7 @@ class Quick:
         self._id = 0
         self._held = bytearray()
         self.pid = 0
+        self.stopping = False
 
     def __enter__(self) -> Self:
         return self
@@ -93,32 +94,44 @@ def frozen(what: str) -> BridgeError:
     return BridgeError("daemon_frozen", what)
 
 
-def connect(paths: Paths) -> Quick | None:
+def connect(paths: Paths, *, any_version: bool = False) -> Quick | None:
     """Connect to the daemon of a state directory; None when none runs there.
+
+    Args:
+        paths: of the state directory.
+        any_version: also to a daemon that speaks otherwise, to stop it.
 
     Raises:
         BridgeError: `daemon_frozen`, `daemon_unreachable`, `daemon_version`, `not_our_socket`.
     """
     deadline = time.monotonic() + HELLO_LIMIT
-    while (sock := _try(paths, deadline)) is None:
-        if not lock.held(paths.lock):
-            return None
+    while True:
+        sock = _try(paths, deadline)
+        client = None if sock is None else _greeted(sock, deadline, any_version=any_version)
+        if client is not None or not lock.held(paths.lock):
+            return client
         if time.monotonic() >= deadline:
             pid = lock.holder(paths.lock)
             message = f"The daemon (pid {pid or 'unknown'}) cannot be reached on {paths.socket}."
-            hint = "End it: acpbridge daemon stop --force."
+            hint = f"End it: acpbridge daemon stop --force; its log is {paths.log}."
             raise BridgeError("daemon_unreachable", message, hint=hint)
         time.sleep(LOOK_PAUSE)
+
+
+def _greeted(sock: socket.socket, deadline: float, *, any_version: bool) -> Quick | None:
+    """Return a client that has said hello; None if the daemon ended just then."""
     client = Quick(sock)
     try:
-        _greet(client, deadline)
-    except BridgeError:
+        _greet(client, deadline, any_version=any_version)
+    except BridgeError as error:
         sock.close()
-        raise
+        if error.code != "connection_closed":
+            raise
+        return None
     return client
 
 
-def _greet(client: Quick, deadline: float) -> None:
+def _greet(client: Quick, deadline: float, *, any_version: bool) -> None:
     left = max(0.01, deadline - time.monotonic())
     try:
         hello = client.call(HELLO, limit=left, version=__version__, wire=WIRE_VERSION)
@@ -126,8 +139,10 @@ def _greet(client: Quick, deadline: float) -> None:
         if error.code != "daemon_frozen":
             raise
         raise frozen(f"The daemon does not answer ({HELLO_LIMIT:g} s).") from None
-    check_versions(__version__, str(hello.get("version")), hello.get("wire"))
+    if not any_version:
+        check_versions(__version__, str(hello.get("version")), hello.get("wire"))
     client.pid = int(hello.get("pid") or 0)
+    client.stopping = hello.get("stopping") is True
 
 
 def _try(paths: Paths, deadline: float) -> socket.socket | None:

@@ -17,6 +17,7 @@ from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
 from acpbridge.daemon.choices import read_choices, write_choices
+from acpbridge.daemon.lifetime import check_idle
 from acpbridge.daemon.wire import EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
@@ -56,6 +57,7 @@ class Duties:
         stop: begins the end of the daemon; True ends it without politeness.
         denied: told of a connection that was refused.
         limit: bytes of one line.
+        stopping: whether the daemon is on its way out.
     """
 
     owner_of: Callable[[int], str | None]
@@ -63,6 +65,7 @@ class Duties:
     stop: Callable[[bool], None]
     denied: Callable[[int, int], Awaitable[None]]
     limit: int
+    stopping: Callable[[], bool] = lambda: False
 
 
 class Server:
@@ -73,6 +76,11 @@ class Server:
         self._duties = duties
         self._ids = count(1)
         self._clients = 0
+        self._left_at = anyio.current_time()
+
+    def idle_since(self) -> float | None:
+        """Return the monotonic time at which the last client left; None while there is one."""
+        return None if self._clients else self._left_at
 
     async def listen(self, listener: SocketListener) -> None:
         """Take clients until cancelled; running out of descriptors only makes them wait (G28)."""
@@ -96,6 +104,7 @@ class Server:
             await self.serve(stream)
         finally:
             self._clients -= 1
+            self._left_at = anyio.current_time()
 
     async def serve(self, stream: SocketStream) -> None:
         """Serve one client to its end."""
@@ -207,6 +216,7 @@ class _Client:
             "version": __version__,
             "wire": WIRE_VERSION,
             "pid": os.getpid(),
+            "stopping": self._duties.stopping(),
             "role": self._who.role,
             "session": None if self._who.session is None else str(self._who.session),
         }
@@ -272,6 +282,8 @@ class _Client:
 
     async def _stop(self, params: Mapping[str, Any]) -> dict[str, Any]:
         authorize(Action.STOP_DAEMON, self._who, Target())
+        if params.get("ifIdle") is True:
+            check_idle(await self._router.sessions(self._who, everything=False))
         self._duties.stop(params.get("force") is True)
         return {"stopping": True}
 

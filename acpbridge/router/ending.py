@@ -25,6 +25,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.session import Session
 from acpbridge.router.setting import Inspector
 from acpbridge.router.turns import Turn
+from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +33,10 @@ T = TypeVar("T")
 
 # The grace of the ladder for a turn whose client has vanished. Seconds.
 VANISHED_GRACE: Final = 2.0
+
+# A stop is polite for so long; what is left is killed at once, and the rest of the eight seconds is
+# for the proof. Seconds.
+POLITE: Final = 7.0
 
 # A note in the audit holds up an end for so long at most. Seconds.
 NOTE_WAIT: Final = 1.0
@@ -92,10 +97,18 @@ class Ending:
         """End every turn, question and tree, side by side, and leave the sessions idle."""
         for session in self._directory:
             session.mark_ending(None)
-        async with anyio.create_task_group() as tasks:
+        async with background(self._hurry), anyio.create_task_group() as tasks:
             for session in self._directory:
                 if session.active:
                     tasks.start_soon(self._end_one, session, None, None, [])
+
+    async def _hurry(self) -> None:
+        """Take the last step with whatever has not ended politely in time (G29)."""
+        await anyio.sleep(POLITE)
+        async with anyio.create_task_group() as tasks:
+            for session in self._directory:
+                if session.active:
+                    tasks.start_soon(self._end_one, session, None, 0.0, [])
 
     async def _give_up(self, session: Session, turn: Turn) -> None:
         try:

@@ -5,6 +5,7 @@ agent dies, or somebody wants it gone. What that makes of the session is the ses
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import anyio
@@ -14,7 +15,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Fact
 from acpbridge.model.permission import Reason
-from acpbridge.model.sessions import SessionState
+from acpbridge.model.sessions import CloseReason, SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend, ended_within
@@ -49,6 +50,7 @@ class Life:
         opened: whether the agent's session was opened.
         died: why the agent is gone, if nobody here wanted it gone.
         unspoken: whether nothing was said yet in a session that the agent opened anew.
+        killed_past: why it is closed, if it was killed while this daemon was frozen.
     """
 
     def __init__(self, book: Book, host: Host, inbox: Inbox, services: Services) -> None:
@@ -60,7 +62,9 @@ class Life:
         self.opened = False
         self.died: BridgeError | None = None
         self.unspoken = False
+        self.killed_past: CloseReason | None = None
         self._leaving = False
+        self._grace: float | None = None
         self._idle_since: float | None = None
         self._scope = anyio.CancelScope()
         self._waiting = anyio.CancelScope()
@@ -85,6 +89,7 @@ class Life:
             grace: seconds after stdin was closed; None for the agent's own, 0 for at once.
         """
         self.leave()
+        self._grace = grace  # of one that has not answered initialize yet, too
         agent = self.agent
         left: tuple[int, ...] = ()
         if agent is not None:
@@ -123,7 +128,7 @@ class Life:
                 self._host.begin(turn)
                 await self._book.save(state=SessionState.STARTING)
                 runtime = self._services.runtime(definition)
-                spec = self._spec = build_spec()
+                spec = self._spec = replace(build_spec(), stop_grace=lambda: self._grace)
                 async with runtime.connect(spec, self._host) as agent:
                     await self._with_agent(agent, turn)
             finally:
@@ -172,11 +177,21 @@ class Life:
     def _note_death(self, error: BaseException) -> None:
         if self._over():
             return
+        self.killed_past = self._services.killed_past(str(self._host.key))
+        if self.killed_past is not None:
+            self._end_as_killed()
+            return
         if not isinstance(error, BridgeError):
             error = BridgeError("agent_died", "The agent is gone.")
         self.died = error
         self._book.note(last_error=self._services.clean(error).to_json())
         self._services.broker.withdraw(self._host.key, Reason.AGENT_DIED)
+
+    def _end_as_killed(self) -> None:
+        """A person killed it while this daemon was frozen: that was an end, and no death."""
+        self._host.closing = True
+        if self._host.turn is not None:
+            self._host.mark_cancelling(self._host.turn)
 
     # ---- Turns ----
 

@@ -88,6 +88,10 @@ class Router(Owner):
         self._services.broker.stop()
         await self._ending.stop()
 
+    def busy(self) -> bool:
+        """Tell whether any session has a process or anything to do."""
+        return any(session.active for session in self._directory)
+
     # ---- Runs ----
 
     async def run(self, request: RunRequest, requester: Requester) -> RunReceipt:

@@ -262,6 +262,8 @@ class Session:
 
     async def _after(self, life: Life, error: BridgeError | None) -> None:
         """Say what became of the session, before the turn is told to be over."""
+        if life.killed_past is not None:
+            self.mark_ending(life.killed_past)
         after = self._state_after(life, error)
         if error is not None:
             self._book.note(last_error=self._services.clean(error).to_json())

@@ -63,6 +63,8 @@ class AcpRuntime:
             cwd=spec.env.get("HOME", "/") if command.cold else spec.cwd,
             grace=definition.facts.grace,
             better=definition.facts.wrong_commands,
+            parent="" if spec.lineage.parent is None else str(spec.lineage.parent),
+            stop_grace=spec.stop_grace,
         )
         async with self._launcher.launch(launch) as process:
             session = _AcpSession(spec, host, process, self._limit, cold=command.cold)

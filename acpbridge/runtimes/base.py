@@ -4,7 +4,7 @@ Above is the router, which sees only these protocols. Below them are `acp` (a su
 process) and `python` (an agent in this process); neither knows of faces or of other sessions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -36,6 +36,7 @@ class SessionSpec:
         mark: the value of ACPBRIDGE_MARK, by which a sweep recognises the tree. No secret.
         start_seconds: from process start to the `initialize` answer.
         cold_start_seconds: the same where the program has to be fetched first.
+        stop_grace: asked when the process is left: seconds for its polite end, None for its own.
         tenant: for stores that serve several, "" here.
         user: the same.
     """
@@ -54,6 +55,7 @@ class SessionSpec:
     mark: str = ""
     start_seconds: float = 30.0
     cold_start_seconds: float = 180.0
+    stop_grace: Callable[[], float | None] = lambda: None
     tenant: str = ""
     user: str = ""
 

@@ -17,7 +17,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision
 from acpbridge.model.ports import Faults, no_faults
-from acpbridge.model.sessions import Outcome, RunRecord, SessionRecord
+from acpbridge.model.sessions import CloseReason, Outcome, RunRecord, SessionRecord
 from acpbridge.store.database import Opened, open_database, store_error, transaction
 from acpbridge.store.records import (
     OutboxEntry,
@@ -48,6 +48,8 @@ T = TypeVar("T")
 FILE_NAME: Final = "state.db"
 
 _CLOSE_SECONDS: Final = 2.0
+
+_NOBODY: Final[Mapping[str, CloseReason]] = {}
 
 
 class Ledger:
@@ -177,14 +179,20 @@ class Ledger:
         rows = await self._rows(f"{OUTBOX} WHERE state = 'pending' ORDER BY rowid")
         return [read_outbox(*row) for row in rows]
 
-    async def recover(self, now: str) -> RecoveryReport:
+    async def recover(
+        self, now: str, killed: Mapping[str, CloseReason] = _NOBODY
+    ) -> RecoveryReport:
         """End what only a living daemon could go on with; once, at the daemon's start.
 
         Sessions: running and starting become interrupted, ready and stopping idle. Runs
         under way become interrupted, open questions cancelled: never allowed.
+
+        Args:
+            now: ISO 8601, UTC.
+            killed: sessions that a person ended past the earlier daemon: they are closed.
         """
         notices = self.notices
-        return await self._call(lambda connection: recover(connection, now, notices))
+        return await self._call(lambda connection: recover(connection, now, notices, killed))
 
     async def __aenter__(self) -> Self:
         try:

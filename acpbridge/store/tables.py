@@ -4,12 +4,18 @@ Columns are what rows are looked up by; `record` is the whole. Above is the ledg
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from acpbridge.model.permission import Decision, Effect, Reason
-from acpbridge.model.sessions import Outcome, RunRecord, SessionRecord, SessionState
+from acpbridge.model.sessions import (
+    CloseReason,
+    Outcome,
+    RunRecord,
+    SessionRecord,
+    SessionState,
+)
 from acpbridge.store.database import Schema, transaction
 from acpbridge.store.records import (
     UnreadableError,
@@ -124,13 +130,18 @@ def insert_run(connection: sqlite3.Connection, record: RunRecord) -> bool:
     return done.rowcount == 1
 
 
-def recover(connection: sqlite3.Connection, now: str, notices: tuple[str, ...]) -> RecoveryReport:
+def recover(
+    connection: sqlite3.Connection,
+    now: str,
+    notices: tuple[str, ...],
+    killed: Mapping[str, CloseReason],
+) -> RecoveryReport:
     """Drop what cannot be read, then end what only a living daemon could go on with."""
     with transaction(connection):
         unreadable = _drop_unreadable(connection)
         return RecoveryReport(
-            tuple(_recover_sessions(connection)),
-            tuple(_recover_runs(connection, now)),
+            tuple(_recover_sessions(connection, killed)),
+            tuple(_recover_runs(connection, now, killed)),
             tuple(_recover_questions(connection, now)),
             unreadable,
             notices,
@@ -162,24 +173,34 @@ def _read_keyed(row: tuple[str, str]) -> SessionRecord:
     return record
 
 
-def _recover_sessions(connection: sqlite3.Connection) -> Iterator[SessionRecord]:
+def _recover_sessions(
+    connection: sqlite3.Connection, killed: Mapping[str, CloseReason]
+) -> Iterator[SessionRecord]:
     for (text,) in connection.execute(SESSIONS).fetchall():
         record = read_session(text)
-        if record.state not in _AFTER_RESTART:
+        reason = killed.get(str(record.key))
+        if reason is not None and record.state is not SessionState.CLOSED:
+            after = replace(record, state=SessionState.CLOSED, close_reason=reason)
+        elif record.state in _AFTER_RESTART:
+            after = replace(record, state=_AFTER_RESTART[record.state])
+        else:
             continue
-        after = replace(record, state=_AFTER_RESTART[record.state])
         upsert_session(connection, after)
         yield after
 
 
-def _recover_runs(connection: sqlite3.Connection, now: str) -> Iterator[str]:
-    ending = write_ending(Outcome.INTERRUPTED, None, None, now)
-    for rowid, text in connection.execute(
-        "SELECT rowid, record FROM runs WHERE outcome IS NULL"
+def _recover_runs(
+    connection: sqlite3.Connection, now: str, killed: Mapping[str, CloseReason]
+) -> Iterator[str]:
+    for rowid, key, text in connection.execute(
+        "SELECT rowid, session_key, record FROM runs WHERE outcome IS NULL"
     ).fetchall():
+        outcome, stop_reason = Outcome.INTERRUPTED, None
+        if key in killed:
+            outcome, stop_reason = Outcome.CANCELLED, "cancelled"
+        ending = write_ending(outcome, stop_reason, None, now)
         connection.execute(
-            "UPDATE runs SET outcome = ?, ending = ? WHERE rowid = ?",
-            (Outcome.INTERRUPTED, ending, rowid),
+            "UPDATE runs SET outcome = ?, ending = ? WHERE rowid = ?", (outcome, ending, rowid)
         )
         yield read_run(text, ending).run_id
 
