@@ -4,21 +4,22 @@ Events are read on meanwhile: a question that is decided elsewhere is taken back
 it is said where the question waits.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 import anyio
 import click
 
+from acpbridge.cli import tables
+from acpbridge.cli.answers import HELP, Answer, Word, parse, ways
 from acpbridge.cli.output import command_line, lines, say
 from acpbridge.cli.paint import show
-from acpbridge.cli.question import Answer, options, parse, render, ways
+from acpbridge.cli.question import Question, how_decided, options, render
 from acpbridge.cli.writer import forget_typed, read_line
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Effect
-
-Question = Mapping[str, Any]
 
 
 class Asking(Protocol):
@@ -45,7 +46,7 @@ class Inbox:
 
     def asked(self, question: Question) -> None:
         """Say so."""
-        say(render(question), fg="yellow")
+        say(render(question, now=tables.now()), fg="yellow")
         say(waits(question, self._home), fg="yellow")
 
     def decided(self, decision: Mapping[str, Any]) -> None:
@@ -58,11 +59,12 @@ def waits(question: Question, home: str | None) -> str:
     return f"the question waits in the inbox; answer it with: {command} --allow (or --deny)"
 
 
-def _elsewhere(decision: Mapping[str, Any]) -> str:
-    if decision.get("effect") == "cancel":
-        return f"the question was withdrawn ({' '.join(lines(str(decision.get('reason'))))})"
-    text = f"{decision.get('effect')} by {decision.get('by') or decision.get('reason')}"
-    return f"the question was decided elsewhere: {' '.join(lines(text))}"
+def columns() -> int:
+    """Return the width of the terminal on stderr, 0 if there is none."""
+    try:
+        return os.get_terminal_size(2).columns
+    except OSError:
+        return 0
 
 
 class Terminal:
@@ -79,6 +81,7 @@ class Terminal:
         self._waiting: list[Question] = []
         self._news = anyio.Event()
         self._current: str | None = None
+        self._done = 0
         self._reading: anyio.CancelScope | None = None
         self._mine = False
 
@@ -92,7 +95,7 @@ class Terminal:
         name = decision.get("id")
         self._waiting = [q for q in self._waiting if q.get("id") != name]
         if name == self._current and self._reading is not None and not self._mine:
-            say(f"\n{_elsewhere(decision)}", fg="yellow")
+            say(f"\nthe question is taken back: it was {how_decided(decision)}", fg="yellow")
             self._reading.cancel()
 
     async def serve(self) -> None:
@@ -100,6 +103,8 @@ class Terminal:
         while True:
             while self._waiting:
                 await self._ask(self._waiting.pop(0))
+                self._done += 1
+            self._done = 0
             self._news = anyio.Event()
             await self._news.wait()
 
@@ -107,7 +112,8 @@ class Terminal:
         self._current = str(question.get("id"))
         with anyio.CancelScope() as self._reading:
             forget_typed()
-            show(render(question))
+            place = (self._done + 1, self._done + 1 + len(self._waiting))
+            show(render(question, now=tables.now(), place=place, width=columns()))
             while not await self._answered(question):
                 pass
         self._current, self._reading = None, None
@@ -115,12 +121,12 @@ class Terminal:
     async def _answered(self, question: Question) -> bool:
         """Ask once; False if it must be asked again."""
         line = await self._read(ways(question))
-        if line is None:
+        answer = Word.LATER if line is None else parse(line, question)
+        if answer is Word.LATER:
             say(f"\n{waits(question, self._home)}", fg="yellow")
             return True
-        answer = parse(line, question)
-        if answer is None:
-            say("that is none of the answers")
+        if answer is None or answer is Word.HELP:
+            say(HELP if answer else "that is none of the answers; ? lists them")
             return False
         if answer.confirm and not await self._confirmed(question, answer):
             say("not confirmed: nothing was answered")
@@ -147,12 +153,15 @@ class Terminal:
         self._mine = True
         try:
             effect = None if answer.effect is None else Effect(answer.effect)
-            await self._client.answer(
-                str(question.get("id")), option=answer.option_id, effect=effect
+            name = str(question.get("id"))
+            decision = await self._client.answer(
+                name, option=answer.option_id, effect=effect, note=answer.note
             )
         except BridgeError as error:
             say(" ".join(lines(error.message)), fg="yellow")
             return error.code != "invalid_option"
         finally:
             self._mine = False
+        if decision.get("reason") != "operator":
+            say(f"it did not come to that: it was {how_decided(decision)}", fg="yellow")
         return True

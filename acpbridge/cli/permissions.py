@@ -2,8 +2,9 @@
 
 import click
 
+from acpbridge.cli.answers import doubt
 from acpbridge.cli.output import command_line, lines, print_json, say
-from acpbridge.cli.question import Question, doubt, render
+from acpbridge.cli.question import Question, render
 from acpbridge.cli.quick import connect_or_start
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
