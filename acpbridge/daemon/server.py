@@ -150,6 +150,7 @@ class _Client:
             "close": self._close,
             "kill": self._kill,
             "questions": self._questions,
+            "watch": self._watch,
             "answer": self._answer,
             "stop": self._stop,
         }
@@ -278,9 +279,16 @@ class _Client:
 
     async def _follow(self, params: Mapping[str, Any]) -> dict[str, Any]:
         after = params.get("after", 0)
-        if type(after) is not int or after < 0:
-            raise BridgeError("invalid_params", "after must be a number of an event, or 0.")
+        if type(after) is not int:
+            raise BridgeError("invalid_params", "after must be a number of an event, or -N.")
         following = await self._router.follow(_text(params, "key"), after, self._who)
+        return {**self._push_all(following), "newest": following.newest}
+
+    async def _watch(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        del params
+        return self._push_all(await self._router.watch(self._who))
+
+    def _push_all(self, following: Following) -> dict[str, Any]:
         number = next(self._numbers)
         scope = self._following[number] = anyio.CancelScope()
         self._tasks.start_soon(self._push, number, following, scope, name="follower")
