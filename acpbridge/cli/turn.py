@@ -88,7 +88,7 @@ class Drive:
     async def _follow(self, client: DaemonClient, events: Events) -> int:
         view = view_of(self._shape)
         if self._request.on_permission is OnPermission.ASK and on_terminal():
-            terminal = Terminal(client, self._home)
+            terminal = Terminal(client, self._home, self._screen)
             async with background(terminal.serve):
                 last = await self._to_the_end(events, view, terminal)
         else:
