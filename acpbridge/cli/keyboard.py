@@ -45,6 +45,7 @@ class LivePrompt:
         self._label, self._done = label, anyio.Event()
         self.wants = True
         self._keyboard.wanted()
+        self._keyboard.paper.touch()  # nothing else has the row drawn while lines are held back
         ahead, self._ahead = self._ahead, b""
         self.feed(ahead)
         try:
