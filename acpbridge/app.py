@@ -381,6 +381,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
             stop=stop,
             denied=denied,
             limit=configuration.current().limits.max_message_bytes,
+            notify=lambda: configuration.current().notify.terminal,
         )
         server = Server(router, duties)
         listener = await unix.listen(paths.socket)

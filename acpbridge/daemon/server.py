@@ -55,6 +55,7 @@ class Duties:
         stop: begins the end of the daemon; True ends it without politeness.
         denied: told of a connection that was refused.
         limit: bytes of one line.
+        notify: how a command calls the person at its terminal.
     """
 
     owner_of: Callable[[int], str | None]
@@ -62,6 +63,7 @@ class Duties:
     stop: Callable[[bool], None]
     denied: Callable[[int, int], Awaitable[None]]
     limit: int
+    notify: Callable[[], str] = lambda: "bell"
 
 
 class Server:
@@ -209,6 +211,7 @@ class _Client:
             "pid": os.getpid(),
             "role": self._who.role,
             "session": None if self._who.session is None else str(self._who.session),
+            "notify": self._duties.notify(),
         }
 
     async def _run(self, params: Mapping[str, Any]) -> dict[str, Any]:
