@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -288,6 +289,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
             denied=denied,
             limit=configuration.current().limits.max_message_bytes,
             stopping=lifetime.stopping,
+            notify=lambda: configuration.current().notify.terminal,
         )
         server = Server(router, duties)
         listener = await unix.listen(paths.socket)

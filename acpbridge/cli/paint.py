@@ -3,10 +3,17 @@
 Slow to import, so only where somebody looks. The text itself is never changed.
 """
 
-from rich.console import Console
+import io
+import os
+from typing import Final
+
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from acpbridge.cli.question import MARGIN
+
+# Nothing is wrapped at this width.
+WIDEST: Final = 1_000_000
 
 # The first that a line begins with, or holds, counts.
 _BY_START = ((f"{MARGIN}-", "red"), (f"{MARGIN}+", "green"), ("permission ", "bold yellow"))
@@ -19,6 +26,29 @@ def painted(text: str) -> Text:
     for line in text.splitlines(keepends=True):
         out.append(line, _style(line))
     return out
+
+
+def ansi(what: RenderableType, width: int = WIDEST) -> str:
+    """Return something of rich's as text with colours, or without them where NO_COLOR is set."""
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        force_terminal=True,
+        width=width,
+        color_system="standard",
+        no_color=bool(os.environ.get("NO_COLOR")),
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    console.print(what, soft_wrap=width == WIDEST, end="")
+    return out.getvalue()
+
+
+def question(text: str) -> str:
+    """Return a question with colours, for `Prompt.show`; lines are neither cut nor wrapped."""
+    return ansi(painted(text))
 
 
 def show(text: str) -> None:

@@ -12,7 +12,8 @@ import click
 
 from acpbridge.cli import exits, tables
 from acpbridge.cli.asking import Asking, Inbox, Terminal
-from acpbridge.cli.output import fail, lines, say
+from acpbridge.cli.output import fail, lines
+from acpbridge.cli.screen import PlainScreen, Screen
 from acpbridge.cli.views import View, view_of
 from acpbridge.cli.writer import on_terminal
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
@@ -46,6 +47,7 @@ class Drive:
         self._request = request
         self._shape = shape
         self._home = home
+        self._screen: Screen = PlainScreen()
         self._receipt: Mapping[str, Any] = {}
         self._client: DaemonClient | None = None
         self._started = False
@@ -59,7 +61,8 @@ class Drive:
         code = EXIT_INTERRUPTED
         async with background(self._obey_interrupts):
             with anyio.CancelScope() as self._scope:
-                code = await self._connected()
+                async with self._screen:
+                    code = await self._connected()
         return code
 
     def without_context(self) -> RunRequest | None:
@@ -79,7 +82,7 @@ class Drive:
     async def _connected(self) -> int:
         async with connect(self._paths, start=True) as client:
             receipt = self._receipt = await client.run(self._request)
-            self._tell(receipt)
+            await self._tell(receipt)
             if self._request.detached:
                 click.echo(receipt["key"])
                 return EXIT_OK
@@ -87,26 +90,29 @@ class Drive:
             async with client.follow(receipt["key"], receipt["after"]) as events:
                 return await self._follow(client, events)
 
-    def _tell(self, receipt: Mapping[str, Any]) -> None:
+    async def _tell(self, receipt: Mapping[str, Any]) -> None:
         request = self._request
         if not (request.agent or request.session or request.continue_last):
-            say(f"agent: {' '.join(lines(str(receipt['agentId'])))} (the default)", dim=True)
+            await self._screen.say(
+                f"agent: {' '.join(lines(str(receipt['agentId'])))} (the default)", dim=True
+            )
+        key = " ".join(lines(str(receipt["key"])))
         if request.continue_last:
-            say(f"going on with: {' '.join(lines(str(receipt['key'])))}", dim=True)
+            await self._screen.say(f"going on with: {key}", dim=True)
         elif self._shape == "text" and not request.detached:
-            say(f"session: {' '.join(lines(str(receipt['key'])))}", dim=True)
+            await self._screen.say(f"session: {key}", dim=True)
         for warning in receipt.get("warnings", ()):
-            say(f"warning: {' '.join(lines(str(warning)))}", fg="yellow")
+            await self._screen.say(f"warning: {' '.join(lines(str(warning)))}", fg="yellow")
 
     async def _follow(self, client: DaemonClient, events: Events) -> int:
         view = view_of(self._shape)
         if self._request.on_permission is OnPermission.ASK and on_terminal():
-            terminal = Terminal(client, self._home)
+            terminal = Terminal(client, self._home, self._screen)
             async with background(terminal.serve):
                 last = await self._to_the_end(events, view, terminal)
         else:
             last = await self._to_the_end(events, view, Inbox(self._home))
-        return self._verdict(last)
+        return await self._verdict(last)
 
     async def _to_the_end(self, events: Events, view: View, asking: Asking) -> Mapping[str, Any]:
         """Show the events of our turn up to its last one, and return that."""
@@ -147,13 +153,14 @@ class Drive:
         }
         return EventLine(json.dumps(value, separators=(",", ":")).encode(), value)
 
-    def _verdict(self, last: Mapping[str, Any]) -> int:
+    async def _verdict(self, last: Mapping[str, Any]) -> int:
         if last["type"] == "turn_failed" and not self._interrupted:
             error = exits.error_of(last)
             self._context_lost = error.code == "resume_not_found"
             fail(error)
         elif last["type"] == "turn_ended" and last.get("stopReason") != "end_turn":
-            say(f"the turn ended: {' '.join(lines(str(last.get('stopReason'))))}", fg="yellow")
+            reason = " ".join(lines(str(last.get("stopReason"))))
+            await self._screen.say(f"the turn ended: {reason}", fg="yellow")
         return exits.exit_code(last, denied=self._denied, interrupted=self._interrupted)
 
     # ---- Ctrl-C ----
@@ -165,6 +172,7 @@ class Drive:
                 async for _ in signals:
                     if self._interrupted:
                         # The daemon finishes the ladder: our connection ends with us.
+                        self._screen.abandon()
                         os._exit(EXIT_INTERRUPTED)
                     self._interrupted = True
                     tasks.start_soon(self._cancel)
@@ -174,7 +182,7 @@ class Drive:
             # Nothing runs yet; leaving takes our prompt out of the queue, and nobody else's.
             self._leave()
             return
-        say("\ncancelling; Ctrl-C once more to leave at once", fg="yellow")
+        await self._screen.say("\ncancelling; Ctrl-C once more to leave at once", fg="yellow")
         try:
             await self._client.call("cancel", key=self._receipt["key"], grace=CANCEL_GRACE)
         except BridgeError as error:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
 
 from acpbridge.config import catalogue, environment, recognise, servers, yamltext
 from acpbridge.config.servers import Word
-from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits
+from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, Notify
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
@@ -63,10 +63,24 @@ class _Agents(_Strict):
     entries: dict[str, _Agent] | None = None
 
 
+class _Notify(_Strict):
+    # YAML reads a plain `off` as false.
+    terminal: Annotated[
+        Literal["bell", "osc", "off"], BeforeValidator(lambda v: "off" if v is False else v)
+    ] = "bell"
+    command: Annotated[list[Word], Field(min_length=1)] | None = None
+
+
+def _notify(value: Any) -> Any:
+    """Read a word as how a terminal calls."""
+    return {"terminal": value} if isinstance(value, str) or value is False else value
+
+
 class _File(_Strict):
     agents: _Agents = Field(default_factory=_Agents)
     limits: Limits = Field(default_factory=Limits)
     daemon: DaemonSettings = Field(default_factory=DaemonSettings)
+    notify: Annotated[_Notify, BeforeValidator(_notify)] = Field(default_factory=_Notify)
 
 
 def load(text: str, name: str, home: str) -> Config:
@@ -89,6 +103,7 @@ def load(text: str, name: str, home: str) -> Config:
     return Config(
         agents=agents,
         limits=file.limits,
+        notify=_calling(source, file.notify, home),
         revision=hashlib.sha256(text.encode()).hexdigest()[:12],
         warnings=_warnings(agents),
         path=name,
@@ -186,6 +201,13 @@ def _program(source: yamltext.Text, path: yamltext.Path, program: str, home: str
     if "/" in expanded and not expanded.startswith("/"):
         raise source.error(path, "give a bare name, an absolute path, or one from ~/")
     return expanded
+
+
+def _calling(source: yamltext.Text, notify: _Notify, home: str) -> Notify:
+    if notify.command is None:
+        return Notify(notify.terminal)
+    program = _program(source, ("notify", "command", 0), notify.command[0], home)
+    return Notify(notify.terminal, (program, *notify.command[1:]))
 
 
 def _check_env(

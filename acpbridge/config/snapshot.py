@@ -59,12 +59,26 @@ class DaemonSettings(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class Notify:
+    """How a person is called when a question opens.
+
+    Attributes:
+        terminal: what a command at a terminal does: `bell`, `osc` or `off`.
+        command: what the daemon starts where nobody is at a terminal; empty for nothing.
+    """
+
+    terminal: str = "bell"
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """One loaded configuration.
 
     Attributes:
         agents: the configured agents by id, in order.
         limits: bounds.
+        notify: how a person is called.
         revision: short hash of the text, "none" where there is no file.
         warnings: what is allowed and yet worth saying.
         path: the file it came from, "" where there is none.
@@ -73,6 +87,7 @@ class Config:
 
     agents: Mapping[AgentId, AgentDefinition] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    notify: Notify = field(default_factory=Notify)
     revision: str = "none"
     warnings: tuple[str, ...] = ()
     path: str = ""

@@ -57,9 +57,16 @@ class EventLine:
 
 
 class Events:
-    """The events of one session, in order."""
+    """The events of one session, in order.
+
+    Attributes:
+        newest: number of the newest event when it was begun to follow.
+        room: set when more can be read.
+        lost: whether the daemon is gone.
+    """
 
     def __init__(self) -> None:
+        self.newest = 0
         self._held: deque[EventLine] = deque()
         self._news = anyio.Event()
         self.room = anyio.Event()
@@ -164,9 +171,21 @@ class DaemonClient:
 
     @asynccontextmanager
     async def follow(self, key: str, after: int) -> AsyncIterator[Events]:
-        """Follow a session's events behind a number, until the context is left."""
+        """Follow a session's events behind a number, or the last N with -N."""
+        async with self._followed_by("follow", key=key, after=after) as events:
+            yield events
+
+    @asynccontextmanager
+    async def watch(self) -> AsyncIterator[Events]:
+        """Follow the questions of all sessions, beginning with those that are open."""
+        async with self._followed_by("watch") as events:
+            yield events
+
+    @asynccontextmanager
+    async def _followed_by(self, method: str, **params: Any) -> AsyncIterator[Events]:
         events = Events()
-        number = (await self.call("follow", key=key, after=after))["follow"]
+        answer = await self.call(method, **params)
+        number, events.newest = answer["follow"], answer.get("newest", 0)
         self._followed[number] = events
         events.put(self._early.pop(number, []))
         if self.connection.closed.is_set():

@@ -58,6 +58,7 @@ class Duties:
         denied: told of a connection that was refused.
         limit: bytes of one line.
         stopping: whether the daemon is on its way out.
+        notify: how a command calls the person at its terminal.
     """
 
     owner_of: Callable[[int], str | None]
@@ -66,6 +67,7 @@ class Duties:
     denied: Callable[[int, int], Awaitable[None]]
     limit: int
     stopping: Callable[[], bool] = lambda: False
+    notify: Callable[[], str] = lambda: "bell"
 
 
 class Server:
@@ -160,6 +162,7 @@ class _Client:
             "close": self._close,
             "kill": self._kill,
             "questions": self._questions,
+            "watch": self._watch,
             "answer": self._answer,
             "stop": self._stop,
         }
@@ -219,6 +222,7 @@ class _Client:
             "stopping": self._duties.stopping(),
             "role": self._who.role,
             "session": None if self._who.session is None else str(self._who.session),
+            "notify": self._duties.notify(),
         }
 
     async def _run(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,9 +295,16 @@ class _Client:
 
     async def _follow(self, params: Mapping[str, Any]) -> dict[str, Any]:
         after = params.get("after", 0)
-        if type(after) is not int or after < 0:
-            raise BridgeError("invalid_params", "after must be a number of an event, or 0.")
+        if type(after) is not int:
+            raise BridgeError("invalid_params", "after must be a number of an event, or -N.")
         following = await self._router.follow(_text(params, "key"), after, self._who)
+        return {**self._push_all(following), "newest": following.newest}
+
+    async def _watch(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        del params
+        return self._push_all(await self._router.watch(self._who))
+
+    def _push_all(self, following: Following) -> dict[str, Any]:
         number = next(self._numbers)
         scope = self._following[number] = anyio.CancelScope()
         self._tasks.start_soon(self._push, number, following, scope, name="follower")

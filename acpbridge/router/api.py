@@ -138,6 +138,15 @@ class Following(Protocol):
         ...
 
 
+class SessionFollowing(Following, Protocol):
+    """A cursor that knows how far the session has come."""
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest event that can be read."""
+        ...
+
+
 class RouterApi(Protocol):
     """The service. Every call carries its requester and may raise `permission_denied`."""
 
@@ -150,8 +159,8 @@ class RouterApi(Protocol):
         """
         ...
 
-    async def follow(self, key: str, after: int, requester: Requester) -> Following:
-        """Return a cursor behind event number `after` of a session."""
+    async def follow(self, key: str, after: int, requester: Requester) -> SessionFollowing:
+        """Return a cursor behind event number `after` of a session; -N: before its last N."""
         ...
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
@@ -186,6 +195,10 @@ class RouterApi(Protocol):
 
     async def questions(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the open questions that the requester may see."""
+        ...
+
+    async def watch(self, requester: Requester) -> Following:
+        """Return a cursor over the open questions, and over what comes up and is decided."""
         ...
 
     async def answer(

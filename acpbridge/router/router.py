@@ -24,6 +24,7 @@ from acpbridge.router.api import (
     RunReceipt,
     RunRequest,
     RunResult,
+    SessionFollowing,
 )
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
@@ -98,11 +99,11 @@ class Router(Owner):
         """Accept one turn; see `RouterApi.run`."""
         return await self._accepting.accept(request, requester)
 
-    async def follow(self, key: str, after: int, requester: Requester) -> Following:
+    async def follow(self, key: str, after: int, requester: Requester) -> SessionFollowing:
         """Return a cursor; see `RouterApi.follow`."""
         session = self._directory.find(key, requester, Action.SEE)
-        await self._services.log.open(session.key)
-        return self._services.log.follow(session.key, after)
+        last = await self._services.log.open(session.key)
+        return self._services.log.follow(session.key, after if after >= 0 else max(0, last + after))
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run; see `RouterApi.wait`."""
@@ -147,6 +148,10 @@ class Router(Owner):
     async def questions(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the open questions; see `RouterApi.questions`."""
         return self._questions.listed(requester)
+
+    async def watch(self, requester: Requester) -> Following:
+        """Return a cursor over the questions; see `RouterApi.watch`."""
+        return self._questions.watch(requester)
 
     async def answer(
         self,

@@ -36,6 +36,11 @@ class Follower:
         self._history = history
         self._closed = False
 
+    @property
+    def newest(self) -> int:
+        """Number of the newest event that can be read."""
+        return self._stream.committed
+
     async def read(self) -> list[bytes]:
         """Return the next lines, at least one and at most 256 KiB or one line; wait for them.
 
