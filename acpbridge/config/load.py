@@ -7,7 +7,7 @@ line and key: a rule that is silently ignored is worse than one that is missing.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
 
