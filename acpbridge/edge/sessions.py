@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 
 from acpbridge.errors import BridgeError
+from acpbridge.logline import Logger
 from acpbridge.model.events import Event, Update
 from acpbridge.model.permission import Decision, PermissionAsk, Reason
 from acpbridge.permissions import policy
@@ -21,7 +21,7 @@ from acpbridge.protocol.jsonrpc import Call
 from acpbridge.runtimes.base import New, Runtime, RuntimeSession, SessionSpec
 from acpbridge.transport.connection import Connection
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 PERMISSION: Final = "session/request_permission"
 

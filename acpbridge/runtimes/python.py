@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
-import structlog
 
 from acpbridge import __version__
 from acpbridge.errors import BridgeError
+from acpbridge.logline import Logger
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.settings import Settings
 from acpbridge.runtimes.base import (
@@ -26,15 +26,9 @@ from acpbridge.runtimes.base import (
     SessionSpec,
     TurnResult,
 )
-from acpbridge.runtimes.turn import (
-    Exchange,
-    PlanEntry,
-    StopReason,
-    ToolCall,
-    Turn,
-    diff_content,
-    text_content,
-)
+from acpbridge.runtimes.content import diff_content, text_content
+from acpbridge.runtimes.toolcall import ToolCall
+from acpbridge.runtimes.turn import Exchange, PlanEntry, StopReason, Turn
 
 __all__ = [
     "Agent",
@@ -48,7 +42,7 @@ __all__ = [
     "text_content",
 ]
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Agent = Callable[[Turn], Awaitable[StopReason | str | None]]
 """An agent's code. It may return a `StopReason`; or a text, which is said; None ends normally."""
@@ -58,6 +52,14 @@ MODE: Final = "default"
 MODES: Final = {
     "currentModeId": MODE,
     "availableModes": [{"id": MODE, "name": "Asks before it acts"}],
+}
+
+# Prompts reach the agent's code as they are, so it may get what `Turn` has a view of.
+CAPABILITIES: Final[Mapping[str, Any]] = {
+    "loadSession": False,
+    "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+    "mcpCapabilities": {"http": False, "sse": False},
+    "sessionCapabilities": {"close": {}},
 }
 
 # Cancelled code may clean up for so long before `stop` returns without it. Seconds.
@@ -105,12 +107,7 @@ class _PythonSession:
         return {
             "protocolVersion": 1,
             "agentInfo": {"name": str(self._spec.definition.id), "version": __version__},
-            "agentCapabilities": {
-                "loadSession": False,
-                "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
-                "mcpCapabilities": {"http": False, "sse": False},
-                "sessionCapabilities": {"close": {}},
-            },
+            "agentCapabilities": CAPABILITIES,
             "authMethods": [],
         }
 
@@ -151,7 +148,8 @@ class _PythonSession:
             running.ended.set()
         self._check_up()
         reason = running.reason()
-        return TurnResult({"stopReason": reason}, reason)
+        usage = {"usage": dict(turn.tokens_used)} if turn.tokens_used else {}
+        return TurnResult({"stopReason": reason, **usage}, reason)
 
     async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
         self._check_open()

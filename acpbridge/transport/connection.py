@@ -16,15 +16,15 @@ from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
-import structlog
 
 from acpbridge.errors import BridgeError
+from acpbridge.logline import Logger
 from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Answer, Call, Incoming, Noise, Notification, Peer, Withdrawn
 from acpbridge.transport.memory import ByteReceive, ByteSend
 from acpbridge.transport.tasks import Owner, background
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Message = TypeVar("Message", Call, Notification)
 
