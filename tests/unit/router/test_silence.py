@@ -1,4 +1,4 @@
-"""A turn in which nothing comes is told of once, with what to check, and never when that is no wonder."""
+"""A turn in which nothing comes is told of once, with what to check; never when that is normal."""
 
 from pathlib import Path
 from typing import Any
