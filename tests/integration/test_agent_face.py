@@ -96,7 +96,7 @@ def test_cases_16_18_19_odd_lines_do_no_harm_and_stdout_is_protocol_only() -> No
         client.session = answer["result"]["sessionId"]
         client.write(b'\xff\xfe\n42\n"text"\nnull\n{"foo":1}\nLoaded cached credentials.\n')
         client.write(client.prompt_line(1, "raise") + end)
-        messages = []
+        messages: list[Any] = []
         while not messages or messages[-1].get("id") != 1:
             messages.append(client.next())
         assert messages[-1]["error"]["code"] == -32603
