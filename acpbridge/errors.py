@@ -17,6 +17,8 @@ INTERNAL_ERROR: Final = -32603
 REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 RESOURCE_NOT_FOUND: Final = -32002
+# Of our own, from the range that JSON-RPC leaves to servers: nothing is broken, there is no room.
+BUSY: Final = -32003
 
 # Exit codes of the command line.
 EXIT_OK: Final = 0
@@ -99,11 +101,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         INVALID_REQUEST, EXIT_FAILURE, "A closed session is final: start a new one."
     ),
     "busy": ErrorKind(
-        INTERNAL_ERROR, EXIT_FAILURE, "Wait for a turn to end, or cancel it: acpbridge cancel KEY."
+        BUSY, EXIT_FAILURE, "Wait for a turn to end, or cancel it: acpbridge cancel KEY."
     ),
-    "capacity": ErrorKind(
-        INTERNAL_ERROR, EXIT_FAILURE, "Close a session, or raise limits.maxProcesses."
-    ),
+    "capacity": ErrorKind(BUSY, EXIT_FAILURE, "Close a session, or raise limits.maxProcesses."),
     "reopen_refused": ErrorKind(
         INTERNAL_ERROR, EXIT_AGENT, "Find out why it fails to open, then start a new session."
     ),

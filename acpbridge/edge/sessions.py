@@ -23,6 +23,9 @@ from acpbridge.transport.connection import Connection
 
 log = Logger(__name__)
 
+# Prompts that may wait in one session; an editor sends one at a time.
+WAITING_LIMIT: Final = 20
+
 PERMISSION: Final = "session/request_permission"
 
 CANCELLED: Final[Mapping[str, Any]] = {"stopReason": "cancelled"}
@@ -208,7 +211,13 @@ class ServedSession:
         return self._session
 
     def add(self, job: Job) -> None:
-        """Queue a prompt."""
+        """Queue a prompt.
+
+        Raises:
+            BridgeError: `busy`, when too many wait.
+        """
+        if len(self._waiting) >= WAITING_LIMIT:
+            raise BridgeError("busy", f"{WAITING_LIMIT} prompts wait already.")
         job.session = self
         self._waiting.append(job)
         self._more.set()

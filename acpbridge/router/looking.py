@@ -38,13 +38,13 @@ class Looking:
             shown = [self._directory.find(key, requester, Action.SEE)]
         else:
             shown = [session for session in visible if session.active]
-        rows = []
-        for session in shown:
-            # The tree first: the state that is told with it is then not older than it.
-            processes = await self._inspector.processes(str(session.key))
-            base = view.row(session, self._pending()[session.key])
-            rows.append(view.with_processes(base, processes))
+        # The trees first: the states that are told with them are then not older than they.
+        trees = await self._inspector.trees([str(session.key) for session in shown])
         pending = self._pending()
+        rows = [
+            view.with_processes(view.row(session, pending[session.key]), trees[str(session.key)])
+            for session in shown
+        ]
         live = [session for session in visible if session.live]
         warnings = [*self._setting.notices(), *self._setting.config().warnings]
         return {

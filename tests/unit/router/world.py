@@ -319,6 +319,9 @@ class Runtime:
             return []
         return [_process(agent.pid + 1000, "shim"), _process(agent.pid, "agent")]
 
+    async def trees(self, names: list[str]) -> dict[str, list[ProcessInfo]]:
+        return {name: await self.processes(name) for name in names}
+
     async def alive(self, processes: list[ProcessInfo]) -> list[int]:
         pids = {agent.pid for agent in self.running.values()}
         return [process.pid for process in processes if process.pid in pids]

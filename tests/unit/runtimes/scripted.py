@@ -35,6 +35,11 @@ async def recall(turn: Turn, rest: str) -> str:
     return "|".join(f"{past.text}>{past.said}" for past in turn.history)
 
 
+async def weigh(turn: Turn, rest: str) -> str:
+    """Tell each earlier prompt by its length and the sum of its bytes."""
+    return "|".join(f"{len(past.text)} {sum(past.text.encode())}" for past in turn.history)
+
+
 async def die(turn: Turn, rest: str) -> None:
     os._exit(int(rest))
 
@@ -83,6 +88,7 @@ DEEDS: dict[str, Callable[[Turn, str], Awaitable[StopReason | str | None]]] = {
     "return": finish,
     "refuse": refuse,
     "recall": recall,
+    "weigh": weigh,
     "die": die,
     "cwd": cwd,
 }
