@@ -52,10 +52,12 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         RESOURCE_NOT_FOUND, EXIT_AGENT, "Install the agent, or give its command in config.yaml."
     ),
     "agent_died": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Send the prompt again to reopen the session; see its stderr."
+        INTERNAL_ERROR, EXIT_AGENT, "Send the prompt again to reopen the session."
     ),
     "start_failed": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Read what the agent said on stderr, mend it, and run again."
+        INTERNAL_ERROR,
+        EXIT_AGENT,
+        "Mend what it says, and run again; acpbridge doctor tries the start alone.",
     ),
     "start_timeout": ErrorKind(
         INTERNAL_ERROR, EXIT_AGENT, "Raise limits.startSeconds if the agent is only slow."
@@ -86,9 +88,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_session": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List them: acpbridge sessions --all."
     ),
-    "no_such_agent": ErrorKind(
-        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "Use the id of a configured or catalogue agent."
-    ),
+    "no_such_agent": ErrorKind(RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List them: acpbridge agents."),
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
@@ -134,7 +134,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "config_error": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "Mend the named line and run again."),
     "usage": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "See --help."),
     "daemon_unreachable": ErrorKind(
-        INTERNAL_ERROR, EXIT_DAEMON, "Start it: acpbridge daemon start; see its log."
+        INTERNAL_ERROR, EXIT_DAEMON, "Start it: acpbridge daemon start."
     ),
     "daemon_frozen": ErrorKind(
         INTERNAL_ERROR, EXIT_DAEMON, "End it: acpbridge daemon stop --force."
@@ -154,7 +154,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         INTERNAL_ERROR, EXIT_FAILURE, "Processes are left, with their pids in the receipt."
     ),
     "internal": ErrorKind(
-        INTERNAL_ERROR, EXIT_FAILURE, "This is a fault of acpbridge: see the daemon's log."
+        INTERNAL_ERROR,
+        EXIT_FAILURE,
+        "This is a fault of acpbridge; acpbridge doctor names its log.",
     ),
 }
 

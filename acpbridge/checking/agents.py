@@ -260,7 +260,9 @@ def _without_secrets(check: Check, redactor: Redactor) -> Check:
     """An agent may put what it was given into what it says."""
     said = {"message": check.message, "next": check.next, "facts": dict(check.facts)}
     clean = redactor.value(said)
-    error = None if check.error is None else BridgeError.from_json(
-        redactor.value(check.error.to_json())
+    error = (
+        None
+        if check.error is None
+        else BridgeError.from_json(redactor.value(check.error.to_json()))
     )
     return replace(check, **clean, error=error)

@@ -1,4 +1,4 @@
-"""Finds what the catalogue knows: by an agent's id or alias, or by the command that starts it. Pure.
+"""Finds what the catalogue knows: by an agent's id or alias, or by a command. Pure.
 
 Above is whoever has a name or an argv; below is the catalogue, which is data only.
 """
@@ -28,7 +28,9 @@ def facts_for_command(command: tuple[str, ...]) -> AgentFacts:
     program = _program(command)
     for facts in catalogue.CATALOGUE.values():
         wrong = (words.partition(" ")[0] for words in facts.wrong_commands)
-        if program in (*facts.binaries, *facts.packages, *wrong) or any(_names_package(word, facts.packages) for word in command):
+        if program in (*facts.binaries, *facts.packages, *wrong) or any(
+            _names_package(word, facts.packages) for word in command
+        ):
             return facts
     return AgentFacts()
 

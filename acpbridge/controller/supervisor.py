@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from acpbridge.config.recognise import better_command
 from acpbridge.config.environment import MARK
+from acpbridge.config.recognise import better_command
 from acpbridge.controller import census, lifecycle
 from acpbridge.controller.containment import Containment
 from acpbridge.controller.journal import Entry, Journal, Tree

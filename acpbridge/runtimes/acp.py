@@ -55,8 +55,8 @@ class AcpRuntime:
             name=str(spec.key),
             argv=command.argv,
             env=dict(spec.env),
-            # A launcher would run what a workspace has under the package's name: it starts at home, and
-            # the agent is told its directory by the protocol.
+            # A launcher would run what a workspace has under the package's name: it starts at
+            # home, and the agent is told its directory by the protocol.
             cwd=spec.env.get("HOME", "/") if command.cold else spec.cwd,
             grace=definition.facts.grace,
             better=definition.facts.wrong_commands,
