@@ -104,7 +104,9 @@ def test_an_alias_means_the_configured_agent(tmp_path: Path) -> None:
         write_config(
             home, {"agents": {"list": [{"id": "codex", "runtime": {"command": [str(mine)]}}]}}
         )
-        assert home.run("doctor", "codex-acp", "--json").json["checks"][-1]["command"] == [str(mine)]
+        assert home.run("doctor", "codex-acp", "--json").json["checks"][-1]["command"] == [
+            str(mine)
+        ]
 
 
 # doctor
