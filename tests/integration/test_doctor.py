@@ -369,9 +369,10 @@ def test_no_login_is_made_from_inside_a_supervised_agent(tmp_path: Path) -> None
 def test_config_check_prints_what_the_file_comes_to(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         path = home.path / "config.yaml"
-        agents = [{"id": "codex"}, {"id": "b", "default": True, "runtime": {"command": ["x", "y"]}}]
-        agents.append({**agents[1], "id": "c"})
-        write_config(home, {"agents": {"list": agents}})
+        two = [
+            {"id": name, "default": True, "runtime": {"command": ["x", "y"]}} for name in ("b", "c")
+        ]
+        write_config(home, {"agents": {"list": [{"id": "codex"}, *two]}})
         done = home.run("config", "check")
         assert done.code == 0, done
         assert str(path) in done.out

@@ -14,7 +14,7 @@ import pytest
 
 from acpbridge.config import catalogue
 from tests.real.agents import AGENTS, RealAgent, prepare
-from tests.real.bridge import PATIENCE, PASSED, bridge, processes_of, until
+from tests.real.bridge import PASSED, PATIENCE, bridge, processes_of, until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(150)]
 
@@ -91,8 +91,8 @@ def test_a_run_without_a_login_ends_with_7_within_seconds(agent: str, tmp_path: 
 def test_doctor_finds_the_three_agents_ready_side_by_side(tmp_path: Path) -> None:
     with bridge(tmp_path, *AGENTS) as it:
         env: dict[str, str] = {}
-        for agent in it.agents.values():
-            env |= {name: v for name, v in agent.env.items() if name not in ("HOME", "TMPDIR")}
+        for real in it.agents.values():
+            env |= {name: v for name, v in real.env.items() if name not in ("HOME", "TMPDIR")}
         # Each finds its own files: only one of them looks for them below the home directory.
         env |= {"HOME": str(it.agents["gemini"].home)}
         assert set(PASSED) & set(env)
