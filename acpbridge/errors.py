@@ -54,10 +54,12 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         RESOURCE_NOT_FOUND, EXIT_AGENT, "Install the agent, or give its command in config.yaml."
     ),
     "agent_died": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Send the prompt again to reopen the session; see its stderr."
+        INTERNAL_ERROR, EXIT_AGENT, "Send the prompt again to reopen the session."
     ),
     "start_failed": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Read what the agent said on stderr, mend it, and run again."
+        INTERNAL_ERROR,
+        EXIT_AGENT,
+        "Mend what it says, and run again; acpbridge doctor tries the start alone.",
     ),
     "start_timeout": ErrorKind(
         INTERNAL_ERROR, EXIT_AGENT, "Raise limits.startSeconds if the agent is only slow."
@@ -88,9 +90,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_session": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List them: acpbridge sessions --all."
     ),
-    "no_such_agent": ErrorKind(
-        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "Use the id of a configured or catalogue agent."
-    ),
+    "no_such_agent": ErrorKind(RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List them: acpbridge agents."),
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),

@@ -216,8 +216,16 @@ class _Checking:
 
     # What is said.
 
+    def _answered(self) -> str:
+        program, version = self._facts["agent"] or "it", self._facts["version"]
+        shown = f"{program} {version or '(version unknown)'}"
+        return f"{shown} answered in {self._facts['handshakeMs']} ms"
+
     def _failed(self, error: BridgeError) -> Check:
-        return failed("agent", str(self._agent.definition.id), error, self._facts)
+        check = failed("agent", str(self._agent.definition.id), error, self._facts)
+        if self._facts["handshakeMs"] is None:
+            return check
+        return replace(check, message=f"{self._answered()}; {error.message}")
 
     def _skipped(self, launcher: str) -> Check:
         name = str(self._agent.definition.id)
@@ -229,9 +237,8 @@ class _Checking:
 
     def _ok(self) -> Check:
         facts, name = self._facts, str(self._agent.definition.id)
-        program = f"{facts['agent'] or 'it'} {facts['version'] or '(version unknown)'}"
         message = (
-            f"{program} answered in {facts['handshakeMs']} ms; "
+            f"{self._answered()}; "
             f"login {_login(facts['loginState'], facts['login'])}; "
             f"mode {facts['mode'] or UNKNOWN} ({_asked(facts['asks'])})"
         )

@@ -63,7 +63,7 @@ def check_daemon(paths: Paths) -> Check:
     try:
         client = connect(paths)
         if client is None:
-            message = "none runs; it is started when it is needed"
+            message = f"none runs; it is started when it is needed; its log: {paths.log}"
             return Check("bridge", "daemon", Status.OK, message, facts=facts)
         with client:
             shown = client.call("status", key="")["daemon"]

@@ -58,6 +58,15 @@ def age(since: Any, now: Any) -> str:
     return f"{seconds // 86400}d{seconds % 86400 // 3600:02}h"
 
 
+def seconds(since: Any, now: Any) -> str:
+    """Return the time between two moments of ISO 8601 in seconds alone."""
+    try:
+        past = datetime.fromisoformat(str(now)) - datetime.fromisoformat(str(since))
+    except (ValueError, TypeError):
+        return NOTHING
+    return f"{max(0, int(past.total_seconds()))} s"
+
+
 def now() -> str:
     """Return the moment as it is compared with those in rows."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -101,7 +110,7 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
     table = [
         (
             shown(row.get("key")),
-            state(row),
+            state(row, at),
             mode(row),
             turn(row, at),
             str(row.get("queueDepth", 0)),
@@ -114,14 +123,18 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
     return "\n".join(columns([head, *table]))
 
 
-def state(row: Row) -> str:
-    """Return a session's state, with why it is closed or what went wrong."""
+def state(row: Row, at: str = "") -> str:
+    """Return a session's state, with why it is closed, what went wrong, or how long it starts."""
     reason = row.get("closeReason")
     if reason:
         return f"{shown(row.get('state'))} ({shown(reason)})"
     error = row.get("lastError")
     if error and row.get("state") in ("failed", "died"):
         return f"{shown(row.get('state'))} ({shown(error.get('code'))})"
+    if row.get("state") == "starting":
+        # A first start may download the agent: it is told apart from one that hangs by its age.
+        since = (row.get("turn") or {}).get("startedAt") or row.get("createdAt")
+        return f"starting ({seconds(since, at or now())})"
     return shown(row.get("state"))
 
 
@@ -158,7 +171,7 @@ def daemon_lines(daemon: Row | None, at: str) -> list[str]:
 
 def _session_lines(row: Row, questions: Sequence[Row], at: str) -> list[str]:
     facts = [
-        ("state", state(row)),
+        ("state", state(row, at)),
         ("mode", mode(row)),
         ("turn", turn(row, at)),
         ("queued", str(row.get("queueDepth", 0))),

@@ -12,7 +12,7 @@ import anyio
 import structlog
 
 from acpbridge import __version__
-from acpbridge.controller import refusals
+from acpbridge.controller import logins, refusals
 from acpbridge.controller.process import AgentProcess
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
@@ -174,7 +174,7 @@ class AcpRuntimeController(Owner):
         """
         params = self._setup(cwd, mcp_servers, additional_directories)
         try:
-            result = await self._call("session/new", params)
+            result = await logins.set_up(self._call, "session/new", params, self.capabilities)
             answer = acp.read(acp.NewSessionResult, result, "the answer to session/new")
         except BridgeError as error:
             raise self._open_error("session/new", error) from None
@@ -229,7 +229,8 @@ class AcpRuntimeController(Owner):
     ) -> Mapping[str, Any]:
         self._need(*marker)
         try:
-            result = await self._call(method, {"sessionId": session_id, **params})
+            params = {"sessionId": session_id, **params}
+            result = await logins.set_up(self._call, method, params, self.capabilities)
         except BridgeError as error:
             raise self._open_error(method, error) from None
         return self._opened(session_id, result if isinstance(result, dict) else {})

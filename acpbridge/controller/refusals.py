@@ -24,6 +24,8 @@ _NO_SESSION: Final = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_F
 
 # Characters of a line that is no message; of the 200 bytes that are kept so many are whole.
 NOISE_SHOWN: Final = 50
+# So many ways to log in are named to a person; real agents have four at most.
+WAYS_SHOWN: Final = 8
 
 
 def needs_login(error: BridgeError) -> bool:
@@ -34,13 +36,21 @@ def needs_login(error: BridgeError) -> bool:
 def login_error(
     error: BridgeError, facts: AgentFacts, capabilities: Mapping[str, Any]
 ) -> BridgeError:
-    """Return the error for an agent that asks for a login, with its methods named."""
+    """Return the error for an agent that asks for a login, with its ways named and what to do."""
+    ids = [way["id"] for way in auth_methods(capabilities)]
+    message = f"The agent needs a login: {error.message}"
+    if ids:
+        more = f" and {len(ids) - WAYS_SHOWN} more" if len(ids) > WAYS_SHOWN else ""
+        message = f"{message.rstrip('.')}. Its ways: {', '.join(ids[:WAYS_SHOWN])}{more}."
+    data = {**error.data, "authMethods": ids}
+    return BridgeError("auth_required", message, hint=facts.login_hint or None, data=data)
+
+
+def auth_methods(capabilities: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the ways to log in that an agent lists, those that have an id."""
     methods = capabilities.get("authMethods")
     listed = methods if isinstance(methods, list) else []
-    ids = [m["id"] for m in listed if isinstance(m, dict) and isinstance(m.get("id"), str)]
-    data = {**error.data, "authMethods": ids}
-    message = f"The agent needs a login: {error.message}"
-    return BridgeError("auth_required", message, hint=facts.login_hint or None, data=data)
+    return [m for m in listed if isinstance(m, dict) and isinstance(m.get("id"), str)]
 
 
 def says_unknown_session(error: BridgeError, facts: AgentFacts) -> bool:

@@ -20,7 +20,7 @@ FLOORS = (
     {"router"},
     {"daemon", "edge", "tools", "agents"},
     {"logs"},
-    # Three roots: `serve` starts fast, and `doctor` without a daemon, without router and store.
+    # Three roots: `serve` and `doctor` do without router, store and daemon.
     {"app", "serving", "checking"},
     {"cli"},
 )

@@ -1,4 +1,4 @@
-"""A turn in which nothing comes is told of once, with what to check; never when that is normal."""
+"""A silent turn is told of once, with what to check, and never where silence is no wonder."""
 
 from pathlib import Path
 from typing import Any
