@@ -152,7 +152,7 @@ def _try(paths: Paths, deadline: float) -> _socket.socket | None:
         check_private(paths.socket.parent)
         _connect(sock, paths, deadline)
         _check_peer(sock, paths)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         sock.close()
         return None
     except OSError as error:
