@@ -5,8 +5,7 @@ error or to a message and an exit status. This floor knows nothing of processes,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 # JSON-RPC 2.0, section 5.1, and the codes that ACP v1 adds.
 PARSE_ERROR: Final = -32700
@@ -33,8 +32,7 @@ EXIT_DAEMON: Final = 8
 EXIT_INTERRUPTED: Final = 130
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorKind:
+class ErrorKind(NamedTuple):
     """What one code means on every face.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import sys
 from typing import Any
 
@@ -57,5 +56,7 @@ def fail(error: BridgeError) -> int:
 
 def command_line(home: str | None, *words: str) -> str:
     """Return a command of ours as somebody can type it, for the same state directory."""
+    import shlex  # seldom needed
+
     place = [] if home is None else ["--home", home]
     return shlex.join(["acpbridge", *place, *words])

@@ -1,7 +1,8 @@
 """`status`, `sessions`, `kill`, `cancel`, `close`: quick, by the blocking client.
 
 None of them starts a daemon but `sessions`. `kill` works past a frozen one, by its journal.
-Nothing that is slow to import may be imported here, but where a daemon has to be started.
+Nothing that is slow to import may be imported here, but where a daemon has to be started; what
+only a kill past the daemon needs is imported there.
 """
 
 import os
@@ -14,8 +15,6 @@ import click
 from acpbridge.cli import tables
 from acpbridge.cli.output import print_json, say
 from acpbridge.cli.root import paths
-from acpbridge.config.environment import MARK
-from acpbridge.daemon import frozen, killed
 from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.quick import Quick, connect
 from acpbridge.errors import EXIT_DAEMON, EXIT_FAILURE, EXIT_OK, BridgeError
@@ -258,6 +257,8 @@ def _check_known(client: Quick, agent: str) -> None:
 
 def _kill_left_over(found: Paths, wanted: _Wanted) -> list[Any]:
     """No daemon: its trees died with it. Look all the same, for the receipt is a proof."""
+    from acpbridge.daemon import frozen
+
     try:
         trees = frozen.recorded(found)
     except BridgeError:
@@ -269,6 +270,9 @@ def _kill_left_over(found: Paths, wanted: _Wanted) -> list[Any]:
 
 def _kill_past_daemon(found: Paths, wanted: _Wanted, error: BridgeError) -> list[Any]:
     """End the trees by the journal; if that cannot be done, the daemon's error stands."""
+    from acpbridge.config.environment import MARK
+    from acpbridge.daemon import frozen
+
     if os.environ.get(MARK):
         raise error  # only the daemon knows what an agent may kill
     try:
@@ -284,6 +288,8 @@ def _kill_past_daemon(found: Paths, wanted: _Wanted, error: BridgeError) -> list
 
 def _end_recorded(found: Paths, names: list[str], trees: Mapping[str, Any]) -> list[Any]:
     """End trees with their descendants', and leave a note for the daemon's records."""
+    from acpbridge.daemon import frozen, killed
+
     ending = frozen.with_descendants(names, trees)
     try:
         killed.note(found.killed, ending)

@@ -282,7 +282,7 @@ async def _try(paths: Paths) -> SocketStream | None:
             return await unix.connect(paths.socket)
     except TimeoutError:
         raise _frozen() from None
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return None
     except OSError as error:
         raise BridgeError("daemon_unreachable", f"{paths.socket}: {error.strerror}.") from None

@@ -123,10 +123,14 @@ def check_private(directory: Path) -> None:
     """Check that a directory is ours alone.
 
     Raises:
-        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others.
+        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others;
+            `state_directory`, when it may not even be looked at.
         OSError: when there is none.
     """
-    found = directory.lstat()
+    try:
+        found = directory.lstat()
+    except PermissionError as error:
+        raise BridgeError("state_directory", f"{directory}: {error.strerror}.") from None
     if not stat.S_ISDIR(found.st_mode):
         raise BridgeError("not_our_socket", f"{directory} is not a directory.")
     if found.st_uid != os.getuid():

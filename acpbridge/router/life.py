@@ -175,11 +175,11 @@ class Life:
         self._waiting.cancel()
 
     def _note_death(self, error: BaseException) -> None:
-        if self._over():
-            return
+        # Asked first: a daemon that was continued may have been told to stop in the same moment.
         self.killed_past = self._services.killed_past(str(self._host.key))
         if self.killed_past is not None:
             self._end_as_killed()
+        if self._over():
             return
         if not isinstance(error, BridgeError):
             error = BridgeError("agent_died", "The agent is gone.")

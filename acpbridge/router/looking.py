@@ -47,6 +47,7 @@ class Looking:
         ]
         live = [session for session in visible if session.live]
         warnings = [*self._setting.notices(), *self._setting.config().warnings]
+        silent = view.silent(visible, self._services.clock.monotonic())
         return {
             "daemon": self._setting.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
@@ -54,7 +55,7 @@ class Looking:
             "sessions": rows,
             "unowned": [view.unowned(p) for p in await self._inspector.unowned()],
             "pendingPermissions": sum(len(pending[session.key]) for session in visible),
-            "warnings": [*warnings, *view.shared_directories(live)],
+            "warnings": [*warnings, *view.shared_directories(live), *silent],
             "observedAt": self._services.now(),
         }
 

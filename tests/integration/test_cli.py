@@ -151,7 +151,7 @@ def test_after_the_daemon_was_killed_a_session_is_interrupted(home: Home) -> Non
     pids = [process["pid"] for process in home.session()["processes"]]
     os.kill(home.daemon_pid(), signal.SIGKILL)
     assert wait_gone(pids, 5) == []
-    assert home.run("status").out == "no daemon\n"
+    assert home.run("status").out == "no daemon runs\n"
     (row,) = home.run("sessions", "--all", "--json").json["sessions"]
     assert (row["key"], row["state"]) == (key, "interrupted")
     assert home.run("sessions", "--json").json == {"sessions": []}
@@ -326,15 +326,15 @@ def test_kill_all_kill_by_agent_and_kill_with_nothing_to_kill(home: Home) -> Non
 def test_without_a_daemon_the_quick_commands_start_none(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         done = home.run("status", "--json")
-        assert (done.code, done.json["daemon"], done.json["sessions"]) == (0, None, [])
+        assert (done.code, done.json["daemon"], done.json["sessions"]) == (8, None, [])
         fields = {"daemon", "sessions", "unowned", "pendingPermissions", "warnings", "observedAt"}
         assert set(done.json) == fields
-        assert home.run("status").out == "no daemon\n"
-        assert home.run("kill", "--all").code == 0
-        assert home.run("kill", "some").code == 4
-        assert home.run("cancel", "some").code == 4
+        assert home.run("status").out == "no daemon runs\n"
+        assert home.run("kill", "--all").code == 8
+        assert home.run("kill", "some").code == 8
+        assert home.run("cancel", "some").code == 8
         assert home.run("daemon", "stop").code == 0
-        assert home.run("daemon", "status").out == "no daemon\n"
+        assert home.run("daemon", "status").out == "no daemon runs\n"
         assert not (home.path / "daemon.lock").exists()
 
 
@@ -373,7 +373,7 @@ def test_a_frozen_daemon_is_told_in_time_and_killed_past(home: Home) -> None:
     assert [pid for pid in pids if alive(pid)] == []
     forced = home.run("daemon", "stop", "--force", limit=30)
     assert (forced.code, alive(frozen)) == (0, False)
-    assert home.run("status").out == "no daemon\n"
+    assert home.run("status").out == "no daemon runs\n"
 
 
 def test_stop_by_force_takes_the_trees_of_a_frozen_daemon_with_it(home: Home) -> None:

@@ -134,7 +134,7 @@ def test_status_shows_questions_errors_and_warnings() -> None:
 
 
 def test_without_a_daemon_or_a_session_it_is_said() -> None:
-    assert tables.status_text(status(daemon=None)) == "no daemon"
+    assert tables.status_text(status(daemon=None)) == "no daemon runs"
     assert tables.status_text(status()).endswith("no live session")
     assert tables.sessions_text([], AT) == "no sessions"
 

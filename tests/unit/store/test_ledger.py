@@ -230,6 +230,25 @@ async def test_recovery_ends_what_only_a_living_daemon_could_go_on_with(tmp_path
         assert (again.sessions, again.runs, again.questions) == ((), (), ())
 
 
+async def test_who_was_killed_past_the_earlier_daemon_is_closed(tmp_path: Path) -> None:
+    running, closed = a_session(SessionState.RUNNING), a_session(SessionState.CLOSED)
+    run = a_run(running.key)
+    async with Ledger(tmp_path) as ledger:
+        for record in (running, closed):
+            await ledger.put_session(record)
+        await ledger.put_run(run)
+    async with Ledger(tmp_path) as ledger:
+        killed = dict.fromkeys(map(str, (running.key, closed.key)), CloseReason.KILLED)
+        await ledger.recover(NOW, killed | {"agent:none:main": CloseReason.PARENT})
+        after = await ledger.session(running.key)
+        assert after is not None
+        assert (after.state, after.close_reason) == (SessionState.CLOSED, CloseReason.KILLED)
+        assert await ledger.session(closed.key) == closed
+        ended = await ledger.run(run.run_id)
+        assert ended is not None
+        assert (ended.outcome, ended.stop_reason) == (Outcome.CANCELLED, "cancelled")
+
+
 async def test_files_are_the_owners_alone(tmp_path: Path) -> None:
     home = tmp_path / "a" / "b"
     async with Ledger(home) as ledger:
