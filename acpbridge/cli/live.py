@@ -137,7 +137,9 @@ class LiveScreen(Owner):
 
     async def _obey(self) -> None:
         """Draw anew for another size, stop when told to, and go on after it."""
-        wanted = (signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)
+        wanted = [signal.SIGWINCH, signal.SIGCONT]
+        if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
+            wanted.append(signal.SIGTSTP)
         with anyio.open_signal_receiver(*wanted) as signals:
             async for number in signals:
                 if number == signal.SIGTSTP:

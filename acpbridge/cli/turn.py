@@ -11,8 +11,8 @@ import click
 
 from acpbridge.cli import exits, tables
 from acpbridge.cli.asking import Asking, Inbox, Terminal
-from acpbridge.cli.output import fail, lines
-from acpbridge.cli.screen import PlainScreen, Screen
+from acpbridge.cli.output import error_lines, lines
+from acpbridge.cli.screen import Screen, screen_of
 from acpbridge.cli.views import View, view_of
 from acpbridge.cli.writer import on_terminal
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
@@ -27,6 +27,10 @@ CANCEL_GRACE: Final = 2.0
 
 # Once a cancel is through, the turn's last event is this far away at most. Seconds.
 LAST_EVENT: Final = 5.0
+
+# Signals that end the command, its terminal given back; the daemon cancels what it no longer sees.
+_LEAVE: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_BY_SIGNAL: Final = 128  # as a shell tells of a program that a signal ended
 
 _LAST: Final = ("turn_ended", "turn_failed")
 
@@ -46,7 +50,9 @@ class Drive:
         self._request = request
         self._shape = shape
         self._home = home
-        self._screen: Screen = PlainScreen()
+        self._screen: Screen = screen_of(shape)
+        self._view = view_of(shape, self._screen)
+        self._left = EXIT_INTERRUPTED
         self._receipt: Mapping[str, Any] = {}
         self._client: DaemonClient | None = None
         self._started = False
@@ -56,16 +62,16 @@ class Drive:
 
     async def run(self) -> int:
         """Run to the end and return the exit status."""
-        code = EXIT_INTERRUPTED
-        async with background(self._obey_interrupts):
+        async with self._screen, background(self._obey_signals):
             with anyio.CancelScope() as self._scope:
-                async with self._screen:
-                    code = await self._connected()
-        return code
+                return await self._connected()
+        return self._left
 
     async def _connected(self) -> int:
+        self._screen.status("connecting to the daemon")
         async with connect(self._paths, start=True) as client:
             receipt = self._receipt = await client.run(self._request)
+            self._screen.status("")
             await self._tell(receipt)
             if self._request.detached:
                 click.echo(receipt["key"])
@@ -86,13 +92,13 @@ class Drive:
             await self._screen.say(f"warning: {' '.join(lines(str(warning)))}", fg="yellow")
 
     async def _follow(self, client: DaemonClient, events: Events) -> int:
-        view = view_of(self._shape)
+        view = self._view
         if self._request.on_permission is OnPermission.ASK and on_terminal():
             terminal = Terminal(client, self._home, self._screen)
             async with background(terminal.serve):
                 last = await self._to_the_end(events, view, terminal)
         else:
-            last = await self._to_the_end(events, view, Inbox(self._home))
+            last = await self._to_the_end(events, view, Inbox(self._screen, self._home))
         return await self._verdict(last)
 
     async def _to_the_end(self, events: Events, view: View, asking: Asking) -> Mapping[str, Any]:
@@ -106,20 +112,20 @@ class Drive:
             if event.get("turn") not in (None, self._receipt["runId"]):
                 continue
             await view.event(line)
-            self._note(event, asking)
+            await self._note(event, asking)
             if event.get("type") in _LAST and event.get("turn") is not None:
                 await view.end()
                 return event
 
-    def _note(self, event: Mapping[str, Any], asking: Asking) -> None:
+    async def _note(self, event: Mapping[str, Any], asking: Asking) -> None:
         kind = event.get("type")
         if kind == "turn_started":
             self._started = True
         elif kind == "permission_asked":
-            asking.asked(event)
+            await asking.asked(event)
         elif kind == "permission_decided":
             self._denied = self._denied or event.get("effect") == "deny"
-            asking.decided(event)
+            await asking.decided(event)
 
     def _lost(self, error: BridgeError) -> EventLine:
         """Return the end that nobody is left to tell: the daemon is gone in mid-turn."""
@@ -136,38 +142,52 @@ class Drive:
 
     async def _verdict(self, last: Mapping[str, Any]) -> int:
         if last["type"] == "turn_failed" and not self._interrupted:
-            fail(exits.error_of(last))
+            await self._fail(exits.error_of(last))
         elif last["type"] == "turn_ended" and last.get("stopReason") != "end_turn":
             reason = " ".join(lines(str(last.get("stopReason"))))
             await self._screen.say(f"the turn ended: {reason}", fg="yellow")
         return exits.exit_code(last, denied=self._denied, interrupted=self._interrupted)
 
-    # ---- Ctrl-C ----
+    async def _fail(self, error: BridgeError) -> None:
+        for text, style in error_lines(error):
+            await self._screen.say(text, **style)
 
-    async def _obey_interrupts(self) -> None:
-        """The first one cancels and waits, the second leaves at once."""
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+    # ---- signals ----
+
+    async def _obey_signals(self) -> None:
+        """Ctrl-C: the first one cancels and waits, the second leaves at once. Others leave."""
+        # Who had them ignored (nohup) meant it.
+        leave = [number for number in _LEAVE if signal.getsignal(number) is not signal.SIG_IGN]
+        with anyio.open_signal_receiver(signal.SIGINT, *leave) as signals:
             async with background() as tasks:
-                async for _ in signals:
-                    if self._interrupted:
+                async for number in signals:
+                    if number != signal.SIGINT:
+                        self._left = _BY_SIGNAL + number
+                        self._leave()
+                    elif self._interrupted:
                         # The daemon finishes the ladder: our connection ends with us.
                         self._screen.abandon()
                         os._exit(EXIT_INTERRUPTED)
-                    self._interrupted = True
-                    tasks.start_soon(self._cancel)
+                    else:
+                        self._interrupted = True
+                        tasks.start_soon(self._cancel)
 
     async def _cancel(self) -> None:
         if self._client is None or not self._started:
             # Nothing runs yet; leaving takes our prompt out of the queue, and nobody else's.
             self._leave()
             return
-        await self._screen.say("\ncancelling; Ctrl-C once more to leave at once", fg="yellow")
+        words = "cancelling; Ctrl-C once more to leave at once"
+        if self._screen.live:
+            self._screen.status(words)
+        else:
+            await self._screen.say(f"\n{words}", fg="yellow")
         try:
             await self._client.call("cancel", key=self._receipt["key"], grace=CANCEL_GRACE)
         except BridgeError as error:
             if error.code == "connection_closed":
                 return  # the turn has ended, and with it our connection
-            fail(error)
+            await self._fail(error)
         await anyio.sleep(LAST_EVENT)
         self._leave()
 
