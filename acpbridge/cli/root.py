@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "kill": ("acpbridge.cli.quick", "End sessions and their whole process trees."),
     "cancel": ("acpbridge.cli.quick", "Cancel the running turn of a session."),
     "close": ("acpbridge.cli.quick", "End a session politely."),
+    "attach": ("acpbridge.cli.attach", "Follow a session, type to it, answer it."),
     "permissions": ("acpbridge.cli.permissions", "List and answer open questions."),
     "daemon": ("acpbridge.cli.daemon", "Start, stop and look at the daemon."),
     "serve": ("acpbridge.cli.serve", "Serve a Python agent over ACP on stdio."),

@@ -72,11 +72,11 @@ class Watch:
                     event = (await events.next()).value
                     kind = event.get("type")
                     if kind == "open_questions":
-                        terminal.keep([str(name) for name in event.get("ids", ())])
+                        await terminal.keep([str(name) for name in event.get("ids", ())])
                     elif kind == "permission_asked":
-                        terminal.asked(event)
+                        await terminal.asked(event)
                     elif kind == "permission_decided":
-                        terminal.decided(event)
+                        await terminal.decided(event)
                         await screen.say(outcome(event))
 
     async def _print(self, client: DaemonClient, events: Events) -> None:
