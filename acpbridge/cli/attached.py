@@ -4,17 +4,19 @@ Above is the command. Prompts are detached runs, so that leaving ends none of th
 asked in the one way in which they are asked (`asking`).
 """
 
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskGroup
 
 from acpbridge.cli import exits
 from acpbridge.cli.asking import Asking, Inbox, Terminal
 from acpbridge.cli.caller import environment
+from acpbridge.cli.interrupts import obey
 from acpbridge.cli.output import command_line, error_lines, lines
 from acpbridge.cli.screen import Screen, screen_of
 from acpbridge.cli.turn import CANCEL_GRACE
@@ -89,6 +91,8 @@ class Attached:
         self._mine: set[str] = set()
         self._interrupted = -AGAIN
         self._scope: anyio.CancelScope
+        self._tasks: TaskGroup
+        self._left = EXIT_OK
 
     async def run(self) -> int:
         """Run until the session is closed or left.
@@ -96,17 +100,18 @@ class Attached:
         Raises:
             BridgeError: `no_such_session`, `ambiguous_key`, `connection_closed`.
         """
-        async with background(self._obey_interrupts):
-            with anyio.CancelScope() as self._scope:
-                async with connect(self._paths, start=True) as self._client:
-                    row = await self._find()
-                    self._key = str(row["key"])
-                    async with (
-                        self._client.follow(self._key, -HISTORY) as events,
-                        self._screen,
-                    ):
-                        await self._follow(row, events)
-        return EXIT_OK
+        with anyio.CancelScope() as self._scope:
+            async with (
+                background() as self._tasks,
+                background(partial(obey, self._interrupt, self._leave)),
+                connect(self._paths, start=True) as self._client,
+            ):
+                row = await self._find()
+                self._key = str(row["key"])
+                follow = self._client.follow(self._key, -HISTORY)
+                async with follow as events, self._screen:
+                    await self._follow(row, events)
+        return self._left
 
     async def _find(self) -> Mapping[str, Any]:
         """Return the row of the one session that is meant."""
@@ -302,27 +307,28 @@ class Attached:
     async def _detach(self) -> None:
         command = command_line(self._home, "attach", self._key)
         goes_on = "; the turn goes on" if self._unfinished else ""
-        await self._say(f"detached{goes_on}; come back with: {command}", dim=True)
+        if self._key:
+            await self._say(f"detached{goes_on}; come back with: {command}", dim=True)
         self._scope.cancel()
 
-    # ---- Ctrl-C ----
-
-    async def _obey_interrupts(self) -> None:
-        """The first one cancels the turn; the second, or one without a turn, detaches."""
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
-            async with background() as tasks:
-                async for _ in signals:
-                    now = anyio.current_time()
-                    again = now - self._interrupted < AGAIN
-                    if again or not self._unfinished or not self._types:
-                        await self._detach()
-                        return
-                    self._interrupted = now
-                    tasks.start_soon(self._interrupt)
+    # ---- Signals ----
 
     async def _interrupt(self) -> None:
+        """The first one cancels the turn; the second, or one without a turn, detaches."""
+        now = anyio.current_time()
+        if now - self._interrupted < AGAIN or not self._unfinished or not self._types:
+            await self._detach()
+            return
+        self._interrupted = now
+        self._tasks.start_soon(self._cancel_turn)
+
+    async def _cancel_turn(self) -> None:
         await self._say("cancelling; Ctrl-C once more leaves the session to itself", fg="yellow")
         await self._typed("/cancel")
+
+    def _leave(self, status: int) -> None:
+        self._left = status
+        self._scope.cancel()
 
 
 def _has_terminal() -> bool:
