@@ -49,7 +49,7 @@ class RunView:
         self._tools: dict[str, cards.Tool] = {}
         self._plan: list[cards.Object] = []
         self._mode = ""
-        self._last_kind = ""
+        self._last_kind = "head"
         screen.region = self._region
 
     async def event(self, line: EventLine) -> None:

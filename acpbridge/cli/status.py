@@ -88,8 +88,10 @@ class Status:
     def summary(self, event: Mapping[str, Any], width: int) -> list[str]:
         """Return the row at the end of a turn."""
         took = seconds(self._clock() - self._began)
-        how = "failed after" if event.get("type") == "turn_failed" else "done in"
-        if event.get("stopReason") not in (None, "end_turn"):
-            how = "ended after"
+        reason = event.get("stopReason")
+        failed = event.get("type") == "turn_failed"
+        well = not failed and reason == "end_turn"
+        how = "done in" if well else f"{'failed' if failed else escape(str(reason))} after"
         words = [f"{how} {took}", *usage_words(self._context, event.get("usage"))]
-        return [styled(cut(f"■ {' · '.join(words)}", width), dim=True)]
+        style: dict[str, Any] = {"dim": True} if well else {"fg": "yellow"}
+        return [styled(cut(f"■ {' · '.join(words)}", width), **style)]

@@ -2,15 +2,18 @@
 
 import json
 import os
-import signal
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import anyio
 import click
+from anyio.abc import TaskGroup
 
 from acpbridge.cli import exits, tables
 from acpbridge.cli.asking import Asking, Inbox, Terminal
+from acpbridge.cli.interrupts import obey
+from acpbridge.cli.mode import at_work, mode_warning
 from acpbridge.cli.output import error_lines, lines
 from acpbridge.cli.screen import Screen, screen_of
 from acpbridge.cli.views import View, view_of
@@ -28,9 +31,8 @@ CANCEL_GRACE: Final = 2.0
 # Once a cancel is through, the turn's last event is this far away at most. Seconds.
 LAST_EVENT: Final = 5.0
 
-# Signals that end the command, its terminal given back; the daemon cancels what it no longer sees.
-_LEAVE: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_BY_SIGNAL: Final = 128  # as a shell tells of a program that a signal ended
+# For words that were not written yet, on a terminal that may be stopped. Seconds.
+LAST_WORDS: Final = 1.0
 
 _LAST: Final = ("turn_ended", "turn_failed")
 
@@ -50,8 +52,10 @@ class Drive:
         self._request = request
         self._shape = shape
         self._home = home
-        self._screen: Screen = screen_of(shape)
+        self._screen: Screen = screen_of("" if request.detached else shape)
         self._view = view_of(shape, self._screen)
+        self._tasks: TaskGroup
+        self._mode_told = shape == "json" or request.detached
         self._left = EXIT_INTERRUPTED
         self._receipt: Mapping[str, Any] = {}
         self._client: DaemonClient | None = None
@@ -62,10 +66,23 @@ class Drive:
 
     async def run(self) -> int:
         """Run to the end and return the exit status."""
-        async with self._screen, background(self._obey_signals):
+        async with (
+            self._screen,
+            background() as self._tasks,
+            background(partial(obey, self._interrupt, self._leave)),
+        ):
             with anyio.CancelScope() as self._scope:
-                return await self._connected()
+                try:
+                    return await self._connected()
+                finally:
+                    await self._show_rest()
         return self._left
+
+    async def _show_rest(self) -> None:
+        """Let what is only in the region that goes stay: the words of a turn that was left."""
+        if self._screen.live:
+            with anyio.move_on_after(LAST_WORDS, shield=True):
+                await self._view.end()
 
     async def _connected(self) -> int:
         self._screen.status("connecting to the daemon")
@@ -119,6 +136,9 @@ class Drive:
 
     async def _note(self, event: Mapping[str, Any], asking: Asking) -> None:
         kind = event.get("type")
+        if not self._mode_told and at_work(event):
+            self._mode_told = True
+            self._tasks.start_soon(self._warn_of_mode)
         if kind == "turn_started":
             self._started = True
         elif kind == "permission_asked":
@@ -126,6 +146,13 @@ class Drive:
         elif kind == "permission_decided":
             self._denied = self._denied or event.get("effect") == "deny"
             await asking.decided(event)
+
+    async def _warn_of_mode(self) -> None:
+        """A task beside: who waits for an answer here could not read the events before it."""
+        assert self._client is not None
+        text = await mode_warning(self._client, self._receipt["key"])
+        if text:
+            await self._screen.say(f"warning: {text}", fg="yellow")
 
     def _lost(self, error: BridgeError) -> EventLine:
         """Return the end that nobody is left to tell: the daemon is gone in mid-turn."""
@@ -145,7 +172,8 @@ class Drive:
             await self._fail(exits.error_of(last))
         elif last["type"] == "turn_ended" and last.get("stopReason") != "end_turn":
             reason = " ".join(lines(str(last.get("stopReason"))))
-            await self._screen.say(f"the turn ended: {reason}", fg="yellow")
+            if not self._screen.live:  # where its summary has said so
+                await self._screen.say(f"the turn ended: {reason}", fg="yellow")
         return exits.exit_code(last, denied=self._denied, interrupted=self._interrupted)
 
     async def _fail(self, error: BridgeError) -> None:
@@ -154,23 +182,14 @@ class Drive:
 
     # ---- signals ----
 
-    async def _obey_signals(self) -> None:
-        """Ctrl-C: the first one cancels and waits, the second leaves at once. Others leave."""
-        # Who had them ignored (nohup) meant it.
-        leave = [number for number in _LEAVE if signal.getsignal(number) is not signal.SIG_IGN]
-        with anyio.open_signal_receiver(signal.SIGINT, *leave) as signals:
-            async with background() as tasks:
-                async for number in signals:
-                    if number != signal.SIGINT:
-                        self._left = _BY_SIGNAL + number
-                        self._leave()
-                    elif self._interrupted:
-                        # The daemon finishes the ladder: our connection ends with us.
-                        self._screen.abandon()
-                        os._exit(EXIT_INTERRUPTED)
-                    else:
-                        self._interrupted = True
-                        tasks.start_soon(self._cancel)
+    async def _interrupt(self) -> None:
+        """Cancel and wait at the first Ctrl-C, leave at the second."""
+        if self._interrupted:
+            # The daemon finishes the ladder: our connection ends with us.
+            self._screen.abandon()
+            os._exit(EXIT_INTERRUPTED)
+        self._interrupted = True
+        self._tasks.start_soon(self._cancel)
 
     async def _cancel(self) -> None:
         if self._client is None or not self._started:
@@ -191,6 +210,7 @@ class Drive:
         await anyio.sleep(LAST_EVENT)
         self._leave()
 
-    def _leave(self) -> None:
+    def _leave(self, code: int = EXIT_INTERRUPTED) -> None:
+        self._left = code
         if self._scope is not None:
             self._scope.cancel()
