@@ -84,6 +84,7 @@ class Terminal:
         home: the state directory as it was given on the command line.
         screen: has the terminal.
         typed: takes lines that answer nothing; None where there is nobody to type to.
+        key: the session whose questions are asked; "" for all of them.
     """
 
     def __init__(
@@ -92,11 +93,14 @@ class Terminal:
         home: str | None,
         screen: Screen,
         typed: Typed | None = None,
+        *,
+        key: str = "",
     ) -> None:
         self._client = client
         self._home = home
         self._screen = screen
         self._typed = typed
+        self._key = key
         self._waiting: list[Question] = []
         self._news = anyio.Event()
         self._done = 0
@@ -134,6 +138,7 @@ class Terminal:
 
     async def serve(self) -> None:
         """Ask what there is to ask, until cancelled."""
+        self._client.attend(self._key)
         async with AsyncExitStack() as stack:
             bottom = None
             if self._typed is not None:

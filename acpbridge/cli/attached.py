@@ -135,7 +135,8 @@ class Attached:
         if not self._types:
             await self._live(events, Inbox(self._screen, self._home))
             return
-        terminal = Terminal(self._client, self._home, self._screen, self._typed)
+        screen, key = self._screen, self._key
+        terminal = Terminal(self._client, self._home, screen, self._typed, key=key)
         async with background(terminal.serve):
             await self._say("Enter sends; /help lists what else can be done", dim=True)
             for question in (await self._client.call("questions"))["permissions"]:

@@ -111,7 +111,7 @@ class Drive:
     async def _follow(self, client: DaemonClient, events: Events) -> int:
         view = self._view
         if self._request.on_permission is OnPermission.ASK and on_terminal():
-            terminal = Terminal(client, self._home, self._screen)
+            terminal = Terminal(client, self._home, self._screen, key=str(self._receipt["key"]))
             async with background(terminal.serve):
                 last = await self._to_the_end(events, view, terminal)
         else:
