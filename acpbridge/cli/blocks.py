@@ -16,8 +16,9 @@ from markdown_it.token import Token
 LONGEST: Final = 200
 LONGEST_CODE: Final = 60
 
-# Characters of a line without an end.
-LONGEST_LINE: Final = 8_192
+# Characters of a block, and of a line without an end.
+LARGEST: Final = 16_384
+LONGEST_LINE: Final = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +40,33 @@ def parser() -> MarkdownIt:
     return made.disable(["reference", "html_block", "html_inline", "entity", "image"])
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a block is kept for it to be finished.
+
+    Attributes:
+        lines: of any block.
+        code: lines of fenced code.
+        size: characters.
+        line: characters of a line.
+    """
+
+    lines: int = LONGEST
+    code: int = LONGEST_CODE
+    size: int = LARGEST
+    line: int = LONGEST_LINE
+
+
 class Blocks:
     """The text of one message.
 
     Args:
-        longest: lines of a block before it is cut.
-        longest_code: lines of fenced code before it is cut.
-        longest_line: characters of a line before it is cut.
+        limits: at which a block is cut.
     """
 
-    def __init__(
-        self,
-        longest: int = LONGEST,
-        longest_code: int = LONGEST_CODE,
-        longest_line: int = LONGEST_LINE,
-    ) -> None:
-        self._longest = longest
-        self._longest_code = longest_code
-        self._longest_line = longest_line
+    def __init__(self, limits: Limits = Limits()) -> None:
+        self.fresh = 0
+        self._limits = limits
         self._lines: list[str] = []
         self._open = ""
         self._joined = False
@@ -69,7 +79,8 @@ class Blocks:
         return "".join(self._lines) + self._open
 
     def feed(self, text: str) -> None:
-        """Take more of the text."""
+        """Take more of the text; `fresh` counts the characters since the last look."""
+        self.fresh += len(text)
         *whole, self._open = (self._open + text).split("\n")
         for line in whole:
             self._lines += [part + "\n" for part in self._parts(line)]
@@ -77,11 +88,12 @@ class Blocks:
         self._lines += [part + "\n" for part in parts]
 
     def _parts(self, line: str) -> list[str]:
-        size = self._longest_line
+        size = self._limits.line
         return [line[at : at + size] for at in range(0, len(line), size)] or [""]
 
     def take(self, *, last: bool = False) -> list[Block]:
         """Return what is finished; everything, if this was the last of it."""
+        self.fresh = 0
         if last and self._open:
             self._lines.append(self._open)
             self._open = ""
@@ -92,7 +104,7 @@ class Blocks:
 
     def preview(self) -> list[Block]:
         """Return the rest as it would be cut if this were all; nothing is taken."""
-        twin = Blocks(self._longest, self._longest_code, self._longest_line)
+        twin = Blocks(self._limits)
         twin.feed(self.rest)
         return twin.take(last=True)
 
@@ -105,9 +117,8 @@ class Blocks:
         for index, token in enumerate(starts):
             after = starts[index + 1 :]
             end = _begin(after[0]) if after else len(lines)
-            limit = self._limit(token)
-            if end - taken > limit:
-                cut = taken + limit
+            cut = self._cut(token, taken, end)
+            if cut < end:
                 yield Block("".join(lines[taken:cut]), self._joined)
                 self._joined = True
                 again = lines[taken : taken + 1] if token.type == "fence" else []
@@ -120,8 +131,17 @@ class Blocks:
             taken = end
         self._lines = lines[taken:] if starts else lines
 
-    def _limit(self, token: Token) -> int:
-        return self._longest_code if token.type == "fence" else self._longest
+    def _cut(self, token: Token, start: int, end: int) -> int:
+        """Return the line before which a block must be cut, or its end."""
+        fence = token.type == "fence"
+        most = min(end, start + (self._limits.code if fence else self._limits.lines))
+        size = 0
+        for index in range(start, most):
+            size += len(self._lines[index])
+            # At least one line, and of code one behind the fence: else nothing would get on.
+            if size > self._limits.size and index > start + fence:
+                return index
+        return most
 
 
 def _begin(token: Token) -> int:

@@ -17,6 +17,10 @@ PASTE_OFF: Final = "\x1b[?2004l"
 
 RESET: Final = "\x1b[0m"
 
+# A row that a terminal finds wider than we do (some emoji) is cut off, not wrapped.
+WRAP_OFF: Final = "\x1b[?7l"
+WRAP_ON: Final = "\x1b[?7h"
+
 # How the cursor is: hidden below rows that change, or where somebody types; "" is as it was.
 DRAWING: Final = "drawing"
 TYPING: Final = "typing"
@@ -57,7 +61,9 @@ class Canvas:
         """
         if not stays and (tuple(rows), cursor) == (tuple(self._drawn), self._cursor):
             return ""
-        out = self._erase(width) + stays + "\n".join(row.text + RESET for row in rows)
+        out = self._erase(width) + stays
+        if rows:
+            out += WRAP_OFF + "\n".join(row.text + RESET for row in rows) + WRAP_ON
         self._drawn, self._cursor = tuple(rows), cursor
         return out + self._place(cursor)
 

@@ -25,7 +25,7 @@ PLAN: Final = 6
 
 RUNNING: Final = "▸"
 _TOOL_MARKS: Final = {"completed": ("✓", "green"), "failed": ("✗", "red")}
-_PLAN_MARKS: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
+_PLAN_MARKS: Final = {"completed": "☑", "in_progress": "▸", "pending": "☐"}
 _NO_MARK: Final = "·"
 
 _CHANGE_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -175,7 +175,7 @@ def plan_rows(entries: Sequence[Object], width: int, limit: int | None = None) -
         start = min(max(_current(entries) - 1, 0), len(entries) - limit)
         shown, left_out = entries[start : start + limit], len(entries) - limit
     tail = f"{done} of {len(entries)} done" + (f", {left_out} not shown" if left_out else "")
-    return [row("☰", "plan", width, tail, fg="blue"), *(_entry(e, width) for e in shown)]
+    return [row("≡", "plan", width, tail, fg="blue"), *(_entry(e, width) for e in shown)]
 
 
 def _current(entries: Sequence[Object]) -> int:
