@@ -18,11 +18,11 @@ def attach(ctx: click.Context, key: str, *, last: bool, as_json: bool, read_only
     """Follow a session from its last turn on, type prompts, answer its questions.
 
     KEY is a session's key or any unique part of one. Enter sends a prompt; while a turn runs it
-    waits in the session's queue. A pasted text is one prompt, whatever its lines. /cancel ends the
-    turn, /close and /kill the session, /detach or Ctrl-D leaves it running, and so does all that
-    was typed; a prompt that begins with // is sent with one /. Ctrl-C cancels the running turn; a
-    second one, or one without a turn, detaches. Without a terminal it is only followed, until the
-    session is closed.
+    waits in the session's queue. A pasted text is one prompt, whatever its lines. /help lists what
+    else can be typed: /cancel, /close, /kill, /questions, /detach; a prompt that begins with // is
+    sent with one /. Ctrl-D or /detach leaves the session running, and all that was typed. Ctrl-C
+    cancels the running turn; a second one, or one without a turn, detaches. Without a terminal the
+    session is only followed, until it is closed.
 
     Exit status 0 when detached or when the session is closed, 4 if there is none, 8 when the daemon
     is gone.

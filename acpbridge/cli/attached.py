@@ -35,8 +35,9 @@ HISTORY: Final = 500
 # A second Ctrl-C within this long detaches. Seconds.
 AGAIN: Final = 2.0
 
-# Of somebody's prompt so much is shown. Characters.
+# Of somebody's prompt so much is shown: characters of a line, and lines.
 PROMPT: Final = 2_000
+PROMPT_LINES: Final = 40
 
 _LAST: Final = ("turn_ended", "turn_failed")
 
@@ -48,6 +49,7 @@ HELP: Final = """\
   /cancel        end the turn, and what waits behind it (or Ctrl-C)
   /close         end the session politely, for good
   /kill          end the session and all that it started, at once
+  /questions     ask again what was left for later
   /detach        leave; the session goes on (or Ctrl-D)
   //...          send a prompt that begins with /"""
 
@@ -84,6 +86,7 @@ class Attached:
         self._types = not (wanted.as_json or wanted.read_only) and _has_terminal()
         self._screen: Screen = screen_of(self._shape)
         self._client: DaemonClient
+        self._terminal: Terminal
         self._key = ""
         self._view: View | None = None
         self._turn: Any = None
@@ -139,9 +142,8 @@ class Attached:
         terminal = Terminal(self._client, self._home, screen, self._typed, key=key)
         async with background(terminal.serve):
             await self._say("Enter sends; /help lists what else can be done", dim=True)
-            for question in (await self._client.call("questions"))["permissions"]:
-                if question.get("sessionKey") == self._key:
-                    await terminal.asked(question)
+            self._terminal = terminal
+            await self._ask_open()
             await self._live(events, terminal)
 
     async def _show_history(self, events: Events) -> None:
@@ -231,14 +233,15 @@ class Attached:
             if isinstance(block, Mapping)
         ]
         shown = [clip(part, PROMPT) for part in lines("\n".join(texts))]
-        await self._say(
-            "\n".join([f"> {shown[0]}", *(f"  {part}" for part in shown[1:])]), bold=True
-        )
+        more = [f"({len(shown) - PROMPT_LINES} more lines)"] if len(shown) > PROMPT_LINES else []
+        first, *rest = [*shown[:PROMPT_LINES], *more]
+        await self._say("\n".join([f"> {first}", *(f"  {part}" for part in rest)]), bold=True)
 
     async def _tell_end(self, event: Mapping[str, Any], *, began: bool) -> None:
         if event.get("type") == "turn_failed":
             await self._tell_error(exits.error_of(event))
-        elif event.get("stopReason") != "end_turn":
+        elif event.get("stopReason") != "end_turn" and not (began and self._screen.live):
+            # On a live screen the turn's view has said it.
             which = "the turn" if began else "a prompt that waited"
             await self._say(f"{which} ended: {escape(str(event.get('stopReason')))}", fg="yellow")
 
@@ -258,6 +261,7 @@ class Attached:
             "/cancel": self._cancel,
             "/close": self._close,
             "/kill": self._kill,
+            "/questions": self._ask_again,
             "/detach": self._detach,
             "/quit": self._detach,
             "/help": self._help,
@@ -301,6 +305,18 @@ class Attached:
         (result,) = (await self._client.call("kill", keys=[self._key], grace=0))["results"]
         killed = ", ".join(map(str, result["killed"])) or "no process"
         await self._say(f"killed {killed}; left: {len(result['survivors'])}", fg="yellow")
+
+    async def _ask_open(self) -> int:
+        """Have what is open asked; return how much that is."""
+        found = (await self._client.call("questions"))["permissions"]
+        ours = [question for question in found if question.get("sessionKey") == self._key]
+        for question in ours:
+            await self._terminal.asked(question)
+        return len(ours)
+
+    async def _ask_again(self) -> None:
+        if not await self._ask_open():
+            await self._say("no open question", dim=True)
 
     async def _help(self) -> None:
         await self._say(HELP)

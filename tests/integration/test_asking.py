@@ -170,7 +170,7 @@ def test_an_attach_follows_prompts_cancels_and_leaves_the_turn_running(home: Hom
         until(lambda: row(home, key)["queueDepth"] == 1)
         terminal.type("\x03")
         terminal.expect("cancelling")
-        terminal.expect("the turn ended: cancelled")
+        terminal.expect("■ cancelled after")
         until(lambda: row(home, key)["turn"] is None)
         terminal.type("say again\r")
         terminal.expect("say again")

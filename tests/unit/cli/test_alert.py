@@ -1,4 +1,4 @@
-"""A person is called by a bell or a notification, and an agent's words cannot steer the terminal."""
+"""A person is called by a bell or a notification; no words of an agent steer the terminal."""
 
 import pytest
 
