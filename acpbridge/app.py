@@ -21,6 +21,7 @@ import structlog
 
 from acpbridge import __version__, logs
 from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
 from acpbridge.daemon import killed
@@ -99,10 +100,14 @@ class _Sink:
     """Takes what the broker tells before there is a router to tell it to."""
 
     router: Router | None = None
+    errands: Errands | None = None
 
     def asked(self, question: Question) -> None:
-        if self.router is not None:
-            self.router.asked(question)
+        if self.router is None:
+            return
+        self.router.asked(question)
+        if self.errands is not None and not self.router.attended(question.request.session):
+            self.errands.call(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         if self.router is not None:
@@ -121,6 +126,7 @@ class _Base:
         redactor: knows the secrets.
         notices: what an operator should know, for as long as the daemon runs.
         trouble: the store's, while it cannot write; empty otherwise.
+        uncalled: how calling a person failed last; empty otherwise.
     """
 
     paths: Paths
@@ -131,11 +137,18 @@ class _Base:
     clock: SystemClock = field(default_factory=SystemClock)
     notices: list[str] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
+    uncalled: list[str] = field(default_factory=list)
 
     def learn(self, env: Mapping[str, str]) -> None:
         """Take in the secrets of a caller's environment."""
         for name, value in env.items():
             self.redactor.add(name, value)
+
+    def called(self, problem: str) -> None:
+        """Take note of how calling a person went."""
+        self.uncalled[:] = [problem] if problem else []
+        if problem:
+            log.warning("nobody was called", problem=problem)
 
     def store_failed(self, error: BridgeError | None) -> None:
         """Take note that the log cannot be written, or that it can again."""
@@ -185,7 +198,15 @@ async def open_router(
         paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
     )
     try:
-        async with Ledger(paths.home, faults) as ledger, session_log, supervisor:
+        errands = Errands(
+            supervisor,
+            command=lambda: configuration.current().notify.command,
+            env=os.environ,
+            home=str(paths.home),
+            redact=redactor.text,
+            told=base.called,
+        )
+        async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
             now = clock.wall().isoformat(timespec="milliseconds")
             await ledger.recover(now, killed.noted(paths.killed))
             killed.forget(paths.killed)
@@ -199,7 +220,7 @@ async def open_router(
                 notices=lambda: _notices(base, ledger, session_log),
             )
             async with Router(services, supervisor, audit, setting) as router:
-                sink.router = router
+                sink.router, sink.errands = router, errands
                 yield router, supervisor, audit
     finally:
         audit.close()
@@ -244,7 +265,14 @@ def _services(
 
 def _notices(base: _Base, ledger: Ledger, session_log: SessionLog) -> list[str]:
     problem = [base.configuration.problem] if base.configuration.problem else []
-    return [*base.notices, *base.trouble, *problem, *ledger.notices, *session_log.notices]
+    return [
+        *base.notices,
+        *base.trouble,
+        *base.uncalled,
+        *problem,
+        *ledger.notices,
+        *session_log.notices,
+    ]
 
 
 async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | None = None) -> None:

@@ -15,7 +15,7 @@ import anyio
 from acpbridge.cli import paint, tables
 from acpbridge.cli.alert import alert
 from acpbridge.cli.answers import HELP, Answer, Word, parse, ways
-from acpbridge.cli.output import command_line, lines, say, styled
+from acpbridge.cli.output import command_line, lines, styled
 from acpbridge.cli.question import Question, how_decided, options, render
 from acpbridge.cli.screen import Prompt, Screen
 from acpbridge.daemon.client import DaemonClient
@@ -32,11 +32,11 @@ Typed = Callable[[str | None], Awaitable[None]]
 class Asking(Protocol):
     """Is told of questions, and of what they came to."""
 
-    def asked(self, question: Question) -> None:
+    async def asked(self, question: Question) -> None:
         """A question is open."""
         ...
 
-    def decided(self, decision: Mapping[str, Any]) -> None:
+    async def decided(self, decision: Mapping[str, Any]) -> None:
         """A question is decided, by whomever."""
         ...
 
@@ -45,18 +45,20 @@ class Inbox:
     """No terminal: says where a question waits, and how it can be answered.
 
     Args:
+        screen: has the terminal, if there is one to look at.
         home: the state directory as it was given on the command line.
     """
 
-    def __init__(self, home: str | None) -> None:
+    def __init__(self, screen: Screen, home: str | None) -> None:
+        self._screen = screen
         self._home = home
 
-    def asked(self, question: Question) -> None:
+    async def asked(self, question: Question) -> None:
         """Say so."""
-        say(render(question, now=tables.now()), fg="yellow")
-        say(waits(question, self._home), fg="yellow")
+        shown = render(question, now=tables.now(), width=columns())
+        await self._screen.say(f"{shown}\n{waits(question, self._home)}", fg="yellow")
 
-    def decided(self, decision: Mapping[str, Any]) -> None:
+    async def decided(self, decision: Mapping[str, Any]) -> None:
         """Nothing is open here."""
 
 
@@ -82,6 +84,7 @@ class Terminal:
         home: the state directory as it was given on the command line.
         screen: has the terminal.
         typed: takes lines that answer nothing; None where there is nobody to type to.
+        key: the session whose questions are asked; "" for all of them.
     """
 
     def __init__(
@@ -90,11 +93,14 @@ class Terminal:
         home: str | None,
         screen: Screen,
         typed: Typed | None = None,
+        *,
+        key: str = "",
     ) -> None:
         self._client = client
         self._home = home
         self._screen = screen
         self._typed = typed
+        self._key = key
         self._waiting: list[Question] = []
         self._news = anyio.Event()
         self._done = 0
@@ -105,7 +111,7 @@ class Terminal:
         self._elsewhere = ""
         self._mine = False
 
-    def asked(self, question: Question) -> None:
+    async def asked(self, question: Question) -> None:
         """Put it behind those that wait to be asked."""
         name = question.get("id")
         if name == self._current or any(q.get("id") == name for q in self._waiting):
@@ -116,7 +122,7 @@ class Terminal:
         if self._typing is not None:
             self._typing.cancel()
 
-    def decided(self, decision: Mapping[str, Any]) -> None:
+    async def decided(self, decision: Mapping[str, Any]) -> None:
         """Take a question back that somebody else, or the clock, has decided."""
         name = decision.get("id")
         self._waiting = [q for q in self._waiting if q.get("id") != name]
@@ -124,14 +130,15 @@ class Terminal:
             self._elsewhere = how_decided(decision)
             self._reading.cancel()
 
-    def keep(self, names: list[str]) -> None:
+    async def keep(self, names: list[str]) -> None:
         """Take back every question that is none of those that are open."""
         gone = {str(q.get("id")) for q in self._waiting} | {self._current or ""}
         for name in gone - set(names):
-            self.decided({"id": name, "effect": "decided", "reason": "elsewhere"})
+            await self.decided({"id": name, "effect": "decided", "reason": "elsewhere"})
 
     async def serve(self) -> None:
         """Ask what there is to ask, until cancelled."""
+        self._client.attend(self._key)
         async with AsyncExitStack() as stack:
             bottom = None
             if self._typed is not None:

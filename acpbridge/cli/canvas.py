@@ -17,6 +17,10 @@ PASTE_OFF: Final = "\x1b[?2004l"
 
 RESET: Final = "\x1b[0m"
 
+# A row that a terminal finds wider than we do (some emoji) is cut off, not wrapped.
+WRAP_OFF: Final = "\x1b[?7l"
+WRAP_ON: Final = "\x1b[?7h"
+
 # How the cursor is: hidden below rows that change, or where somebody types; "" is as it was.
 DRAWING: Final = "drawing"
 TYPING: Final = "typing"
@@ -57,7 +61,9 @@ class Canvas:
         """
         if not stays and (tuple(rows), cursor) == (tuple(self._drawn), self._cursor):
             return ""
-        out = self._erase(width) + stays + "\n".join(row.text + RESET for row in rows)
+        out = self._erase(width) + stays
+        if rows:
+            out += WRAP_OFF + "\n".join(row.text + RESET for row in rows) + WRAP_ON
         self._drawn, self._cursor = tuple(rows), cursor
         return out + self._place(cursor)
 
@@ -67,13 +73,27 @@ class Canvas:
         self._drawn, self._cursor = (), None
         return out + self._turn("")
 
+    def leave(self) -> str:
+        """Return what lets the rows stay as they are, and makes the terminal as it was."""
+        out = "\n" if self._drawn else ""
+        self._drawn, self._cursor = (), None
+        return out + self._turn("")
+
     def _erase(self, width: int) -> str:
+        """Return what clears the rows one by one, from the last up, and ends at the first.
+
+        Not all below at once: where the first row is the screen's first, that makes a screen that
+        was cleared, and some terminals keep those in their scrollback.
+        """
         if not self._drawn:
             return ""
-        row, column = self._cursor or (len(self._drawn) - 1, self._drawn[-1].cells)
-        above = sum(max(1, -(-r.cells // width)) for r in self._drawn[:row])
-        above += max(0, column - 1) // width
-        return "\r" + (f"\x1b[{above}A" if above else "") + "\x1b[J"
+        rows = [max(1, -(-row.cells // width)) for row in self._drawn]
+        down = 0
+        if self._cursor is not None:
+            row, column = self._cursor
+            down = sum(rows[row:]) - 1 - max(0, column - 1) // width
+        below = f"\x1b[{down}B" if down else ""
+        return below + "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (sum(rows) - 1)
 
     def _place(self, cursor: tuple[int, int] | None) -> str:
         if cursor is None:

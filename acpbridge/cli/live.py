@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 
 from acpbridge.cli.canvas import Canvas, Row
-from acpbridge.cli.cells import width_of
+from acpbridge.cli.cells import width_of, wrap
 from acpbridge.cli.keyboard import Keyboard, LivePrompt
 from acpbridge.cli.output import styled
 from acpbridge.cli.paper import Paper
@@ -69,8 +69,10 @@ class LiveScreen(Owner):
             await self._paper.drained()
 
     async def say(self, text: str, **style: Any) -> None:
-        """Write a line of talk in a style of `click.style`."""
-        await self.write(styled(text, **style))
+        """Write a line of talk in a style of `click.style`; a long one goes on indented."""
+        indent = " " * (len(text) - len(text.lstrip(" ")) + 2)
+        width = max(self.tty.size()[0] - 1, 1)
+        await self.write("\n".join(styled(part, **style) for part in wrap(text, width, indent)))
 
     def status(self, text: str) -> None:
         """Name what is waited for."""
@@ -93,7 +95,7 @@ class LiveScreen(Owner):
     def abandon(self) -> None:
         """Give the terminal back at once."""
         self.tty.give_back()
-        data = self._paper.rest() + self._canvas.close("", self.tty.size()[0]).encode()
+        data = self._paper.rest() + self._canvas.leave().encode()
         if len(data) <= PIECE and select.select([], [self.tty.out], [], 0)[1]:
             os.write(self.tty.out, data)
 
@@ -137,7 +139,9 @@ class LiveScreen(Owner):
 
     async def _obey(self) -> None:
         """Draw anew for another size, stop when told to, and go on after it."""
-        wanted = (signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)
+        wanted = [signal.SIGWINCH, signal.SIGCONT]
+        if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
+            wanted.append(signal.SIGTSTP)
         with anyio.open_signal_receiver(*wanted) as signals:
             async for number in signals:
                 if number == signal.SIGTSTP:

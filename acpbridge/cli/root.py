@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "kill": ("acpbridge.cli.quick", "End sessions and their whole process trees."),
     "cancel": ("acpbridge.cli.quick", "Cancel the running turn of a session."),
     "close": ("acpbridge.cli.quick", "End a session politely."),
+    "attach": ("acpbridge.cli.attach", "Follow a session, type to it, answer it."),
     "permissions": ("acpbridge.cli.permissions", "List and answer open questions."),
     "agents": ("acpbridge.cli.agents", "List the agents and what each would run."),
     "doctor": ("acpbridge.cli.doctor", "Check the bridge and the agents."),

@@ -3,9 +3,9 @@
 Above is the command; below are the daemon's feed of questions and the one way of asking.
 """
 
-import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -13,6 +13,7 @@ import anyio
 from acpbridge.cli import tables
 from acpbridge.cli.alert import alert
 from acpbridge.cli.asking import Terminal
+from acpbridge.cli.interrupts import obey
 from acpbridge.cli.output import say
 from acpbridge.cli.question import how_decided, render
 from acpbridge.cli.screen import screen_of
@@ -47,21 +48,25 @@ class Watch:
         Raises:
             BridgeError: `connection_closed`, when the daemon is gone.
         """
+        code = EXIT_OK
         with anyio.CancelScope() as scope:
 
-            async def obey() -> None:
-                with anyio.open_signal_receiver(signal.SIGINT) as signals:
-                    async for _ in signals:
-                        scope.cancel()
+            async def interrupted() -> None:
+                scope.cancel()
+
+            def leave(status: int) -> None:
+                nonlocal code
+                code = status
+                scope.cancel()
 
             async with (
-                background(obey),
+                background(partial(obey, interrupted, leave)),
                 connect(self._paths, start=True) as client,
                 client.watch() as events,
             ):
                 asks = not self._as_json and on_terminal() and sys.stdout.isatty()
                 await (self._ask(client, events) if asks else self._print(client, events))
-        return EXIT_OK
+        return code
 
     async def _ask(self, client: DaemonClient, events: Events) -> None:
         async with screen_of("text") as screen:
@@ -72,11 +77,11 @@ class Watch:
                     event = (await events.next()).value
                     kind = event.get("type")
                     if kind == "open_questions":
-                        terminal.keep([str(name) for name in event.get("ids", ())])
+                        await terminal.keep([str(name) for name in event.get("ids", ())])
                     elif kind == "permission_asked":
-                        terminal.asked(event)
+                        await terminal.asked(event)
                     elif kind == "permission_decided":
-                        terminal.decided(event)
+                        await terminal.decided(event)
                         await screen.say(outcome(event))
 
     async def _print(self, client: DaemonClient, events: Events) -> None:

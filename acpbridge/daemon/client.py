@@ -21,6 +21,7 @@ from acpbridge.daemon import lock
 from acpbridge.daemon.paths import Paths, check_private, make_private
 from acpbridge.daemon.server import write_run
 from acpbridge.daemon.wire import (
+    ATTEND,
     EVENTS,
     HELLO,
     HELLO_LIMIT,
@@ -159,6 +160,11 @@ class DaemonClient:
         """Have a turn accepted; return the receipt."""
         receipt: Mapping[str, Any] = await self.call("run", **write_run(request))
         return receipt
+
+    def attend(self, key: str) -> None:
+        """Tell that a person is asked here what a session asks; "" for all sessions."""
+        if not self.connection.closed.is_set():
+            self.connection.notify(ATTEND, {"key": key})
 
     async def answer(
         self, question: str, *, option: str | None, effect: Effect | None, note: str = ""

@@ -18,7 +18,7 @@ from anyio.abc import SocketListener, SocketStream
 from acpbridge import __version__
 from acpbridge.daemon.choices import read_choices, write_choices
 from acpbridge.daemon.lifetime import check_idle
-from acpbridge.daemon.wire import EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
+from acpbridge.daemon.wire import ATTEND, EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
@@ -186,8 +186,10 @@ class _Client:
     # ---- Handler ----
 
     def on_notification(self, notification: Notification) -> None:
-        """Let go of a follower; a client has nothing else to notify of."""
+        """Let go of a follower, or take note of a person; there is nothing else to notify of."""
         params = notification.params
+        if notification.method == ATTEND and isinstance(params, dict) and self._greeted.is_set():
+            self._router.attend(str(params.get("key", "")), self._who)
         if notification.method == UNFOLLOW and isinstance(params, dict):
             scope = self._following.get(params.get("follow", 0))
             if scope is not None:

@@ -30,8 +30,8 @@ class Fact:
     """Any other thing that happened: a type in snake_case and JSON fields of its own.
 
     The types are `turn_queued, turn_started, turn_ended, turn_failed, permission_asked,
-    permission_decided, process_started, process_exited, mode_changed, announce,
-    notice, stderr`.
+    permission_decided, process_started, process_exited, mode_changed, session_closed,
+    announce, notice, stderr`.
     """
 
     type: str

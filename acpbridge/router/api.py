@@ -201,6 +201,10 @@ class RouterApi(Protocol):
         """Return a cursor over the open questions, and over what comes up and is decided."""
         ...
 
+    def attend(self, key: str, requester: Requester) -> None:
+        """Take note that a person is asked here what a session asks; "" for all sessions."""
+        ...
+
     async def answer(
         self,
         question: str,

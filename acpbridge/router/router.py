@@ -30,6 +30,7 @@ from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.looking import Looking
+from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
@@ -60,6 +61,7 @@ class Router(Owner):
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, setting)
         self._questions = Questions(self._directory, services)
+        self._presence = Presence()
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -111,6 +113,7 @@ class Router(Owner):
 
     async def vanished(self, client_id: str) -> None:
         """Cancel what a client that is gone had asked for, but for its detached runs."""
+        self._presence.leave(client_id)
         self._ending.vanished(self._runs.left_by(client_id))
 
     # ---- Looking ----
@@ -152,6 +155,14 @@ class Router(Owner):
     async def watch(self, requester: Requester) -> Following:
         """Return a cursor over the questions; see `RouterApi.watch`."""
         return self._questions.watch(requester)
+
+    def attend(self, key: str, requester: Requester) -> None:
+        """Take note of a person at a terminal; see `RouterApi.attend`."""
+        self._presence.attend(key, requester)
+
+    def attended(self, key: SessionKey) -> bool:
+        """Tell whether a person is asked right now what a session asks."""
+        return self._presence.attended(key)
 
     async def answer(
         self,

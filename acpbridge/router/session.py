@@ -6,7 +6,7 @@ waits for it. Above is the router; below are the life of a process and the host 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import structlog
@@ -34,6 +34,10 @@ from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec
 
 log = structlog.get_logger(__name__)
+
+# That a session is closed is told its log if that can be opened in so long: a disk that hangs
+# keeps nobody from ending anything. Seconds.
+CLOSED_WAIT: Final = 1.0
 
 
 class Session:
@@ -68,6 +72,7 @@ class Session:
         self._failures = Failures(services.clock)
         self._life: Life | None = None
         self._close_reason: CloseReason | None = None
+        self._told_closed = record.state is SessionState.CLOSED
         self._gone = anyio.Event()
         self._gone.set()
 
@@ -215,7 +220,20 @@ class Session:
         after = self._after_ending()
         if self.record.state is not after and (self.live or reason is not None):
             await self._settle(after)
+        await self._tell_closed()
         return left
+
+    async def _tell_closed(self) -> None:
+        """Have whoever follows know that nothing will come any more, once and if it can be told."""
+        if not self.closed or self._told_closed:
+            return
+        self._told_closed = True
+        try:
+            with anyio.move_on_after(CLOSED_WAIT):
+                await self._services.log.open(self.key)
+                self._host.emit(Fact("session_closed", {"reason": self.record.close_reason}))
+        except BridgeError as error:
+            log.warning("a closed session's log cannot be written", code=error.code)
 
     def _after_ending(self) -> SessionState:
         return SessionState.IDLE if self._close_reason is None else SessionState.CLOSED

@@ -426,3 +426,38 @@ def test_any_data_gives_a_config_or_a_config_error(value: object) -> None:
 @given(st.text())
 def test_any_text_gives_a_config_or_a_config_error(text: str) -> None:
     check_any(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "terminal", "command"),
+    [
+        ("{}", "bell", ()),
+        ("notify: osc", "osc", ()),
+        ("notify: off", "off", ()),
+        ("notify: 'off'", "off", ()),
+        ("notify: {terminal: off}", "off", ()),
+        ("notify: {command: [~/bin/call, --now]}", "bell", ("/home/me/bin/call", "--now")),
+        ("notify: {terminal: osc, command: [notify-send]}", "osc", ("notify-send",)),
+    ],
+)
+def test_how_a_person_is_called(text: str, terminal: str, command: tuple[str, ...]) -> None:
+    notify = load(text, "config.yaml", "/home/me").notify
+    assert (notify.terminal, notify.command) == (terminal, command)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("notify: loud", "notify.terminal"),
+        ("notify: 3", "notify"),
+        ("notify: true", "notify"),
+        ("notify: {command: []}", "notify.command"),
+        ("notify: {command: notify-send}", "notify.command"),
+        ("notify: {command: [./here]}", "notify.command.0"),
+        ("notify: {sound: on}", "notify.sound"),
+    ],
+)
+def test_a_mistake_in_how_a_person_is_called_is_named(text: str, key: str) -> None:
+    with pytest.raises(BridgeError) as caught:
+        load(text, "config.yaml", "/home/me")
+    assert (caught.value.code, caught.value.data["key"]) == ("config_error", key)

@@ -666,7 +666,22 @@ async def test_kill_while_ready(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         receipt, _ = await w.done("say a", one_shot=False)
         await kill_is_total(w, receipt.key)
-        assert (await w.events(receipt.key))[-1]["died"] is False
+        exited, closed = (await w.events(receipt.key))[-2:]
+        assert (exited["died"], closed["type"], closed["reason"]) == (
+            False,
+            "session_closed",
+            "killed",
+        )
+
+
+async def test_that_a_session_is_closed_is_told_its_log_once(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        receipt, _ = await w.done("say a")
+        await w.router.close(str(receipt.key), OPERATOR)
+        await w.router.kill([str(receipt.key)], 0, OPERATOR)
+        types = await w.types(receipt.key)
+        assert types.count("session_closed") == 1
+        assert types[-1] == "session_closed"
 
 
 async def test_kill_without_a_process(tmp_path: Path) -> None:
