@@ -10,10 +10,10 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -30,7 +30,8 @@ from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Duties, Server
 from acpbridge.errors import BridgeError
-from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import AgentId
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.permissions.audit import Audit
@@ -44,6 +45,7 @@ from acpbridge.router.setting import Setting
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.acp import AcpRuntime
 from acpbridge.runtimes.command import command_for
+from acpbridge.runtimes.python import Agent, PythonRuntime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
 from acpbridge.transport import keeper as kernel
@@ -216,6 +218,7 @@ class _Base:
         info: what status says of the daemon.
         faults: named points for tests.
         redactor: knows the secrets.
+        agents: that are code of this process, where it is not the daemon's.
         notices: what an operator should know, for as long as the daemon runs.
         trouble: the store's, while it cannot write; empty otherwise.
     """
@@ -225,9 +228,17 @@ class _Base:
     info: DaemonInfo
     faults: Faults
     redactor: Redactor
+    agents: Mapping[AgentId, Agent]
     clock: SystemClock = field(default_factory=SystemClock)
     notices: list[str] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
+
+    def config(self) -> Config:
+        """Return what is in force now; agents that are code of this process come first."""
+        config = self.configuration.current()
+        own = {name: _in_process(name) for name in self.agents}
+        others = {name: agent for name, agent in config.agents.items() if name not in own}
+        return replace(config, agents={**own, **others}) if own else config
 
     def learn(self, env: Mapping[str, str]) -> None:
         """Take in the secrets of a caller's environment."""
@@ -240,14 +251,20 @@ class _Base:
         log.warning("store", trouble=self.trouble)
 
 
+def _in_process(name: AgentId) -> AgentDefinition:
+    return AgentDefinition(name, name=str(name), kind=RuntimeKind.PYTHON, facts=catalogue.PYTHON)
+
+
 @asynccontextmanager
-async def open_router(
+async def open_router(  # noqa: PLR0913 - what differs between the daemon and an embedding program
     paths: Paths,
     configuration: ConfigFile,
     info: DaemonInfo,
     faults: Faults,
     *,
     nofile: int | None = None,
+    agents: Mapping[AgentId, Agent] | None = None,
+    log_to: Callable[[Callable[[Any], Any]], None] = logs.to_stderr,
 ) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
     """Bring up everything below the faces, in the state directory that is already locked.
 
@@ -257,13 +274,16 @@ async def open_router(
         info: what status says of the daemon.
         faults: named points for tests.
         nofile: the agents' soft limit of open files, where this process raised its own.
+        agents: that are code of this process; never the daemon's.
+        log_to: sets up where this process logs, given what takes out the secrets.
     """
-    base = _Base(paths, configuration, info, faults, Redactor(os.environ.items()))
-    logs.to_stderr(base.redactor.value)
+    redactor = Redactor(os.environ.items())
+    base = _Base(paths, configuration, info, faults, redactor, agents or {})
+    log_to(redactor.value)
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:
         base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
-    redactor, clock = base.redactor, base.clock
+    clock = base.clock
     supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
     session_log = SessionLog(
         paths.home,
@@ -283,7 +303,7 @@ async def open_router(
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
             setting = Setting(
                 daemon=info,
-                config=configuration.current,
+                config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
                 notices=lambda: _notices(base, ledger, session_log),
@@ -315,13 +335,14 @@ def _services(
 ) -> Services:
     config = base.configuration.current
     runtime = AcpRuntime(supervisor, config().limits.max_message_bytes)
+    own = {name: PythonRuntime(agent) for name, agent in base.agents.items()}
     return Services(
         ledger=ledger,
         log=session_log,
         scribe=Scribe(),
         broker=broker,
         # A Python agent of the daemon is a child process that speaks ACP, like any other.
-        runtime=lambda _definition: runtime,
+        runtime=lambda definition: own.get(definition.id, runtime),
         places=Places(lambda: config().limits.max_processes),
         clock=base.clock,
         ids=RandomIds(),

@@ -92,6 +92,9 @@ ALIASES: Final[Mapping[str, str]] = {
     "gemini-cli": "gemini",
 }
 
+# What we serve ourselves: the one mode there is asks.
+PYTHON: Final = AgentFacts(asking_mode="default")
+
 # The embedded agent: no login, no network, started like any Python agent.
 DEMO: Final = AgentDefinition(
     id=AgentId("demo"),
@@ -99,7 +102,7 @@ DEMO: Final = AgentDefinition(
     description="Plans a little, reads a little, and asks before it writes.",
     kind=RuntimeKind.PYTHON,
     entry="acpbridge.agents.demo:demo",
-    facts=AgentFacts(asking_mode="default"),
+    facts=PYTHON,
 )
 
 

@@ -29,8 +29,13 @@ _PROBLEMS: Final = {
     "string_type": "text belongs here; put it in quotes",
     "string_too_short": "it must not be empty",
     "bool_type": "write true or false",
-    "string_pattern_mismatch": "write it as module:name",
+    "string_pattern_mismatch": "write it as module:name, or as /path/to/file.py:name",
 }
+
+
+# A module or a file, and a name in it.
+_NAME: Final = r"[^\W\d]\w*"
+_ENTRY: Final = rf"^({_NAME}(\.{_NAME})*|[^:\x00]*\.py):{_NAME}$"
 
 
 class _Strict(BaseModel):
@@ -42,9 +47,7 @@ class _Runtime(_Strict):
     type: Kind | None = None  # an older word for it
     command: Annotated[list[Word], Field(min_length=1)] | None = None
     agent: Word | None = None
-    entry: Annotated[StrictStr, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$")] | None = (
-        None
-    )
+    entry: Annotated[StrictStr, Field(pattern=_ENTRY)] | None = None
     python: Word | None = None
 
 
@@ -188,7 +191,11 @@ def _base(
         if runtime.entry is None or runtime.command or runtime.agent:
             raise source.error(here, "a python agent needs `entry: module:name` and no command")
         python = _program(source, (*here, "python"), runtime.python or "", home)
-        return AgentDefinition(key, kind=RuntimeKind.PYTHON, entry=runtime.entry, python=python)
+        entry = _entry(source, (*here, "entry"), runtime.entry, home)
+        facts = catalogue.PYTHON
+        return AgentDefinition(
+            key, kind=RuntimeKind.PYTHON, entry=entry, python=python, facts=facts
+        )
     if runtime.entry or runtime.python:
         raise source.error(here, "`entry` and `python` belong to `kind: python`; add that")
     if runtime.command and runtime.agent:
@@ -211,6 +218,17 @@ def _program(source: yamltext.Text, path: yamltext.Path, program: str, home: str
     if "/" in expanded and not expanded.startswith("/"):
         raise source.error(path, "give a bare name, an absolute path, or one from ~/")
     return expanded
+
+
+def _entry(source: yamltext.Text, path: yamltext.Path, entry: str, home: str) -> str:
+    """Expand an entry; a file relative to the agent's directory would be the workspace's choice."""
+    module, _, name = entry.rpartition(":")
+    if not module.endswith(".py"):
+        return entry
+    file = _expand(module, home)
+    if not file.startswith("/"):
+        raise source.error(path, "give the file as an absolute path, or one from ~/")
+    return f"{file}:{name}"
 
 
 def _check_env(

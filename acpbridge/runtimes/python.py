@@ -261,7 +261,8 @@ def _check_mode(definition: AgentDefinition, mode: str) -> None:
 def _start(agent: Agent, turn: Turn) -> Awaitable[StopReason | str | None]:
     pending = agent(turn)
     if not hasattr(pending, "__await__"):
-        raise BridgeError("turn_failed", "The agent's code is not an async function.")
+        message = "The agent's code is not an async function."
+        raise BridgeError("turn_failed", message, hint="Write it as: async def agent(turn): ...")
     return pending
 
 

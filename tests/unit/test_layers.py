@@ -11,7 +11,7 @@ import acpbridge
 ROOT = Path(acpbridge.__file__).parent
 
 FLOORS = (
-    {"errors"},
+    {"errors", "logline"},
     {"model"},
     {"config", "protocol", "redact"},
     {"transport"},
@@ -21,6 +21,7 @@ FLOORS = (
     {"daemon", "edge", "tools", "agents"},
     {"logs"},
     {"app", "serving"},  # two roots: `serve` starts fast only without router and store
+    {"embed"},  # the bridge in somebody else's program
     {"cli"},
 )
 LEVEL = {part: level for level, parts in enumerate(FLOORS) for part in parts}
