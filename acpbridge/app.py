@@ -10,16 +10,19 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
 import structlog
 
 from acpbridge import __version__, logs
+from acpbridge.config import catalogue
+from acpbridge.config.snapshot import Config
 from acpbridge.controller.containment import ShimContainment
 from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
@@ -31,6 +34,8 @@ from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Duties, Server
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import AgentId
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.permissions.audit import Audit
@@ -44,6 +49,7 @@ from acpbridge.router.setting import Setting
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.acp import AcpRuntime
 from acpbridge.runtimes.inventory import default_agent
+from acpbridge.runtimes.python import Agent, PythonRuntime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
 from acpbridge.transport import keeper as kernel
@@ -124,6 +130,7 @@ class _Base:
         info: what status says of the daemon.
         faults: named points for tests.
         redactor: knows the secrets.
+        agents: that are code of this process, where it is not the daemon's.
         notices: what an operator should know, for as long as the daemon runs.
         trouble: the store's, while it cannot write; empty otherwise.
         uncalled: how calling a person failed last; empty otherwise.
@@ -134,10 +141,18 @@ class _Base:
     info: DaemonInfo
     faults: Faults
     redactor: Redactor
+    agents: Mapping[AgentId, Agent]
     clock: SystemClock = field(default_factory=SystemClock)
     notices: list[str] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
     uncalled: list[str] = field(default_factory=list)
+
+    def config(self) -> Config:
+        """Return what is in force now; agents that are code of this process come first."""
+        config = self.configuration.current()
+        own = {name: _in_process(name) for name in self.agents}
+        others = {name: agent for name, agent in config.agents.items() if name not in own}
+        return replace(config, agents={**own, **others}) if own else config
 
     def learn(self, env: Mapping[str, str]) -> None:
         """Take in the secrets of a caller's environment."""
@@ -156,15 +171,20 @@ class _Base:
         log.warning("store", trouble=self.trouble)
 
 
+def _in_process(name: AgentId) -> AgentDefinition:
+    return AgentDefinition(name, name=str(name), kind=RuntimeKind.PYTHON, facts=catalogue.PYTHON)
+
+
 @asynccontextmanager
-async def open_router(
+async def open_router(  # noqa: PLR0913 - what differs between the daemon and an embedding program
     paths: Paths,
     configuration: ConfigFile,
     info: DaemonInfo,
     faults: Faults,
     *,
     nofile: int | None = None,
-    log_file: Path | None = None,
+    agents: Mapping[AgentId, Agent] | None = None,
+    log_to: Callable[[Callable[[Any], Any]], None] = logs.to_stderr,
 ) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
     """Bring up everything below the faces, in the state directory that is already locked.
 
@@ -174,17 +194,16 @@ async def open_router(
         info: what status says of the daemon.
         faults: named points for tests.
         nofile: the agents' soft limit of open files, where this process raised its own.
-        log_file: where to log to, None for stderr.
+        agents: that are code of this process; never the daemon's.
+        log_to: sets up where this process logs, given what takes out the secrets.
     """
-    base = _Base(paths, configuration, info, faults, Redactor(os.environ.items()))
-    if log_file is None:
-        logs.to_stderr(base.redactor.value)
-    else:
-        logs.to_file(log_file, base.redactor.value)
+    redactor = Redactor(os.environ.items())
+    base = _Base(paths, configuration, info, faults, redactor, agents or {})
+    log_to(redactor.value)
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:
         base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
-    redactor, clock = base.redactor, base.clock
+    clock = base.clock
     supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
     session_log = SessionLog(
         paths.home,
@@ -214,7 +233,7 @@ async def open_router(
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
             setting = Setting(
                 daemon=info,
-                config=configuration.current,
+                config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
                 notices=lambda: _notices(base, ledger, session_log),
@@ -246,13 +265,14 @@ def _services(
 ) -> Services:
     config = base.configuration.current
     runtime = AcpRuntime(supervisor, config().limits.max_message_bytes)
+    own = {name: PythonRuntime(agent) for name, agent in base.agents.items()}
     return Services(
         ledger=ledger,
         log=session_log,
         scribe=Scribe(),
         broker=broker,
         # A Python agent of the daemon is a child process that speaks ACP, like any other.
-        runtime=lambda _definition: runtime,
+        runtime=lambda definition: own.get(definition.id, runtime),
         places=Places(lambda: config().limits.max_processes),
         clock=base.clock,
         ids=RandomIds(),
@@ -303,7 +323,8 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
         containment=ShimContainment.name,
     )
     faults = faults_from(os.environ)
-    opened = open_router(paths, configuration, info, faults, nofile=nofile, log_file=log_file)
+    log_to = logs.to_stderr if log_file is None else partial(logs.to_file, log_file)
+    opened = open_router(paths, configuration, info, faults, nofile=nofile, log_to=log_to)
     async with opened as (router, supervisor, audit):
         lifetime = Lifetime(detached=log_file is not None)
 

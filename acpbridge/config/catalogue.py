@@ -221,6 +221,9 @@ ALIASES: Final[Mapping[str, str]] = {
     "pi-acp": "pi",
 }
 
+# What we serve ourselves: the one mode there is asks.
+PYTHON: Final = AgentFacts(asking_mode="default")
+
 # The embedded agent: no login, no network, started like any Python agent.
 DEMO: Final = AgentDefinition(
     id=AgentId("demo"),

@@ -7,7 +7,7 @@ line and key: a rule that is silently ignored is worse than one that is missing.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
 
@@ -22,6 +22,11 @@ from acpbridge.model.settings import Settings
 Kind = Literal["acp", "python"]
 
 
+# A module or a file, and a name in it.
+_NAME: Final = r"[^\W\d]\w*"
+_ENTRY: Final = rf"^({_NAME}(\.{_NAME})*|[^:\x00]*\.py):{_NAME}$"
+
+
 class _Strict(BaseModel):
     model_config = STRICT
 
@@ -31,9 +36,7 @@ class _Runtime(_Strict):
     type: Kind | None = None  # an older word for it
     command: Annotated[list[Word], Field(min_length=1)] | None = None
     agent: Word | None = None
-    entry: Annotated[StrictStr, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$")] | None = (
-        None
-    )
+    entry: Annotated[StrictStr, Field(pattern=_ENTRY)] | None = None
     python: Word | None = None
 
 
@@ -176,7 +179,11 @@ def _base(
         if runtime.entry is None or runtime.command or runtime.agent:
             raise source.error(here, "a python agent needs `entry: module:name` and no command")
         python = _program(source, (*here, "python"), runtime.python or "", home)
-        return AgentDefinition(key, kind=RuntimeKind.PYTHON, entry=runtime.entry, python=python)
+        entry = _entry(source, (*here, "entry"), runtime.entry, home)
+        facts = catalogue.PYTHON
+        return AgentDefinition(
+            key, kind=RuntimeKind.PYTHON, entry=entry, python=python, facts=facts
+        )
     if runtime.entry or runtime.python:
         raise source.error(here, "`entry` and `python` belong to `kind: python`; add that")
     if runtime.command and runtime.agent:
@@ -208,6 +215,17 @@ def _calling(source: yamltext.Text, notify: _Notify, home: str) -> Notify:
         return Notify(notify.terminal)
     program = _program(source, ("notify", "command", 0), notify.command[0], home)
     return Notify(notify.terminal, (program, *notify.command[1:]))
+
+
+def _entry(source: yamltext.Text, path: yamltext.Path, entry: str, home: str) -> str:
+    """Expand an entry; a file relative to the agent's directory would be the workspace's choice."""
+    module, _, name = entry.rpartition(":")
+    if not module.endswith(".py"):
+        return entry
+    file = _expand(module, home)
+    if not file.startswith("/"):
+        raise source.error(path, "give the file as an absolute path, or one from ~/")
+    return f"{file}:{name}"
 
 
 def _check_env(

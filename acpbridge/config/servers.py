@@ -31,7 +31,7 @@ PROBLEMS: Final = {
     "string_type": "text belongs here; put it in quotes",
     "string_too_short": "it must not be empty",
     "bool_type": "write true or false",
-    "string_pattern_mismatch": "write it as module:name",
+    "string_pattern_mismatch": "write it as module:name, or as /path/to/file.py:name",
 }
 
 

@@ -275,7 +275,9 @@ def _check_mode(definition: AgentDefinition, mode: str) -> None:
 def _start(agent: Agent, turn: Turn) -> Awaitable[StopReason | str | None]:
     pending = agent(turn)
     if not hasattr(pending, "__await__"):
-        raise BridgeError("turn_failed", "The agent's code is not an async function.")
+        # All in the message: on the wire of ACP there is no hint.
+        message = "The agent's code is no async function; write it as: async def agent(turn): ..."
+        raise BridgeError("turn_failed", message)
     return pending
 
 

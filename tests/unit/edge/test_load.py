@@ -17,8 +17,8 @@ def test_an_entry_names_a_module_and_an_attribute_in_it() -> None:
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("demo", "MODULE:ATTRIBUTE"),
-        (":demo", "MODULE:ATTRIBUTE"),
+        ("demo", "MODULE:AGENT"),
+        (":demo", "MODULE:AGENT"),
         ("no.such.module:agent", "There is no module no.such.module"),
         ("acpbridge.agents.nobody:agent", "There is no module acpbridge.agents.nobody"),
         ("acpbridge.agents.demo:nobody", "has no nobody"),
