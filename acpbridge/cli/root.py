@@ -17,10 +17,12 @@ from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, BridgeError
 COMMANDS: Final = {
     "run": ("acpbridge.cli.run", "Run one turn of an agent."),
     "status": ("acpbridge.cli.quick", "Show what runs, from the kernel, now."),
-    "sessions": ("acpbridge.cli.quick", "List sessions."),
+    "sessions": ("acpbridge.cli.sessions", "List, delete and export sessions."),
+    "logs": ("acpbridge.cli.logs", "Show what happened in a session."),
     "kill": ("acpbridge.cli.quick", "End sessions and their whole process trees."),
     "cancel": ("acpbridge.cli.quick", "Cancel the running turn of a session."),
     "close": ("acpbridge.cli.quick", "End a session politely."),
+    "restart": ("acpbridge.cli.restart", "Give a session a new process."),
     "permissions": ("acpbridge.cli.permissions", "List and answer open questions."),
     "daemon": ("acpbridge.cli.daemon", "Start, stop and look at the daemon."),
     "serve": ("acpbridge.cli.serve", "Serve a Python agent over ACP on stdio."),

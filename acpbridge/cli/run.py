@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from acpbridge.cli.environment import environment
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
@@ -97,7 +98,7 @@ def run(  # noqa: PLR0913 - one for each option
         continue_last=go_on,
         cwd=directory,
         caller_cwd=directory or _here(),
-        env=_environment(),
+        env=environment(),
         one_shot=mode == "run",
         on_permission=OnPermission(on_permission),
         timeout=timeout,
@@ -141,15 +142,3 @@ def _here() -> str:
         message = "The current directory is gone, or its name is not UTF-8."
         raise BridgeError("usage", message, hint="Give one with --cwd.") from None
     return here
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment, without what cannot travel as JSON: bytes that are not UTF-8."""
-    out = {}
-    for name, value in os.environ.items():
-        try:
-            (name + value).encode()
-        except UnicodeEncodeError:
-            continue
-        out[name] = value
-    return out

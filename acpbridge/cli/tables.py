@@ -106,6 +106,21 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
     return "\n".join(columns([head, *table]))
 
 
+def pruned_text(rows: Sequence[Row], at: str) -> str:
+    """Return the table of what `sessions prune` deletes."""
+    head = ("KEY", "STATE", "LAST USED", "DIRECTORY")
+    table = [
+        (
+            shown(row.get("key")),
+            shown(row.get("state")),
+            f"{age(row.get('lastUsedAt'), at)} ago",
+            shown(row.get("cwd")),
+        )
+        for row in rows
+    ]
+    return "\n".join(columns([head, *table]))
+
+
 def state(row: Row) -> str:
     """Return a session's state, with why it is closed or what went wrong."""
     reason = row.get("closeReason")

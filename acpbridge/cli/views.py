@@ -98,7 +98,7 @@ class TextView:
         elif kind == "permission_asked":
             await self._break(always=False)
         elif kind == "permission_decided":
-            await self._talk(_decided(line.value), fg="yellow")
+            await self._talk(decided(line.value), fg="yellow")
         elif kind == "notice" and line.value.get("message"):
             await self._talk(f"notice: {escape(str(line.value['message']))}")
         elif kind == "mode_changed":
@@ -115,7 +115,7 @@ class TextView:
             await self._words(message_text(update))
         elif kind == "agent_thought_chunk":
             await self._break(always=False)
-            self._think(_content_text(update.get("content")))
+            self._think(content_text(update.get("content")))
         elif kind == "tool_call":
             self._titles[str(update.get("toolCallId"))] = str(update.get("title", ""))
             # What is said after a tool was used is another message, in a file as well.
@@ -184,7 +184,7 @@ def message_text(update: Mapping[str, Any]) -> str:
     """Return the words of a message chunk, "" if it is none."""
     if update.get("sessionUpdate") != "agent_message_chunk":
         return ""
-    return _content_text(update.get("content"))
+    return content_text(update.get("content"))
 
 
 def visible(text: str) -> str:
@@ -200,7 +200,8 @@ def _visible(char: str) -> str:
     return f"⟨U+{code:04X}⟩" if steers and char not in "\n\t" else char
 
 
-def _content_text(content: Any) -> str:
+def content_text(content: Any) -> str:
+    """Return the text of a content block, or what kind of block it is."""
     if not isinstance(content, Mapping):
         return ""
     text = content.get("text")
@@ -220,7 +221,8 @@ def _dim(line: str) -> None:
     say(f"thought: {escape(line)}", dim=True)
 
 
-def _decided(event: Mapping[str, Any]) -> str:
+def decided(event: Mapping[str, Any]) -> str:
+    """Return the line that says how a permission was decided."""
     words = {"allow": "allowed", "deny": "denied", "cancel": "cancelled"}
     how = words.get(str(event.get("effect")), "decided")
     by = event.get("by") or event.get("reason")

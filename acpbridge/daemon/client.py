@@ -61,8 +61,10 @@ class Events:
     def __init__(self) -> None:
         self._held: deque[EventLine] = deque()
         self._news = anyio.Event()
+        self._why = BridgeError("connection_closed", "The daemon is gone.")
         self.room = anyio.Event()
         self.lost = False
+        self.over = False
 
     @property
     def full(self) -> bool:
@@ -74,20 +76,30 @@ class Events:
         self._held.extend(lines)
         self._news.set()
 
-    def end(self) -> None:
-        """Nothing more will come."""
-        self.lost = True
+    def end(self, why: BridgeError | None = None) -> None:
+        """Nothing more will come: because of an error, or because the daemon is gone."""
+        if not self.lost and not self.over:
+            self.lost, self._why = True, why or self._why
+        self._news.set()
+
+    def finish(self) -> None:
+        """Nothing more will come: all was there that was wanted."""
+        self.over = True
         self._news.set()
 
     async def next(self) -> EventLine:
         """Return the next event.
 
         Raises:
-            BridgeError: `connection_closed`, when the daemon is gone and nothing is left.
+            anyio.EndOfStream: all was read that was wanted.
+            BridgeError: `connection_closed`, when the daemon is gone and nothing is left, or why
+                no more can be read (`no_such_session` when the session was deleted).
         """
         while not self._held:
+            if self.over:
+                raise anyio.EndOfStream
             if self.lost:
-                raise BridgeError("connection_closed", "The daemon is gone.")
+                raise self._why
             self._news = anyio.Event()
             await self._news.wait()
         event = self._held.popleft()
@@ -102,7 +114,7 @@ class DaemonClient:
 
     def __init__(self) -> None:
         self._followed: dict[int, Events] = {}
-        self._early: dict[int, list[EventLine]] = {}
+        self._early: dict[int, Events] = {}
         self.connection: Connection
         self.hello: Mapping[str, Any] = {}
 
@@ -120,11 +132,13 @@ class DaemonClient:
             EventLine(raw.encode("utf-8", "surrogateescape"), value)
             for raw, value in zip(raws, values or [], strict=False)
         ]
-        if number in self._followed:
-            self._followed[number].put(lines)
-        elif isinstance(number, int):
-            # The first events may overtake the answer that names their number.
-            self._early.setdefault(number, []).extend(lines)
+        if not isinstance(number, int):
+            return
+        # The first events may overtake the answer that names their number.
+        events = self._followed.get(number) or self._early.setdefault(number, Events())
+        events.put(lines)
+        if "end" in notification.params:
+            _end(events, notification.params["end"])
 
     async def on_call(self, call: Call) -> Any:
         """The daemon calls nothing on its clients."""
@@ -162,12 +176,17 @@ class DaemonClient:
         return decision
 
     @asynccontextmanager
-    async def follow(self, key: str, after: int) -> AsyncIterator[Events]:
-        """Follow a session's events behind a number, until the context is left."""
-        events = Events()
-        number = (await self.call("follow", key=key, after=after))["follow"]
+    async def follow(self, key: str, after: int, **span: Any) -> AsyncIterator[Events]:
+        """Follow a session's events behind a number, until the context is left.
+
+        Args:
+            key: of the session.
+            after: number of the last event that is not wanted.
+            span: further params of the call: `since`, `live`, `stored`.
+        """
+        number = (await self.call("follow", key=key, after=after, **span))["follow"]
+        events = self._early.pop(number) if number in self._early else Events()
         self._followed[number] = events
-        events.put(self._early.pop(number, []))
         if self.connection.closed.is_set():
             events.end()
         try:
@@ -203,6 +222,13 @@ async def connect(paths: Paths, *, start: bool) -> AsyncIterator[DaemonClient]:
         async with client.connection, background(client.watch_end):
             await _say_hello(client)
             yield client
+
+
+def _end(events: Events, why: Any) -> None:
+    if why is None:
+        events.finish()
+    else:
+        events.end(BridgeError.from_json(why if isinstance(why, dict) else {}))
 
 
 async def _say_hello(client: DaemonClient) -> None:

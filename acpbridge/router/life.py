@@ -1,4 +1,4 @@
-"""One process of a session, from the turn that it was started for to the proof of its end.
+"""One process of a session, from what it was started for to the proof of its end.
 
 It waits for a place, brings the agent up, opens its session, and runs turns until none comes, the
 agent dies, or somebody wants it gone. What that makes of the session is the session's business.
@@ -16,9 +16,10 @@ from acpbridge.model.events import Fact
 from acpbridge.model.permission import Reason
 from acpbridge.model.sessions import SessionState
 from acpbridge.router.book import Book
+from acpbridge.router.fresh import Fresh
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend, ended_within
-from acpbridge.router.opening import can_reopen, open_session
+from acpbridge.router.opening import Opened, can_reopen, open_session
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec
@@ -41,6 +42,7 @@ class Life:
         host: its side of the seam.
         inbox: where its turns come from.
         services: what it works with.
+        fresh: told when the session is open, where somebody wants that without a turn.
 
     Attributes:
         agent: what runs it, once that is up.
@@ -48,11 +50,14 @@ class Life:
         died: why the agent is gone, if nobody here wanted it gone.
     """
 
-    def __init__(self, book: Book, host: Host, inbox: Inbox, services: Services) -> None:
+    def __init__(
+        self, book: Book, host: Host, inbox: Inbox, services: Services, fresh: Fresh | None = None
+    ) -> None:
         self._book = book
         self._host = host
         self._inbox = inbox
         self._services = services
+        self._fresh = fresh
         self.agent: RuntimeSession | None = None
         self.opened = False
         self.died: BridgeError | None = None
@@ -105,9 +110,9 @@ class Life:
     # ---- The session's task ----
 
     async def run(
-        self, turn: Turn, definition: AgentDefinition, build_spec: Callable[[], SessionSpec]
+        self, turn: Turn | None, definition: AgentDefinition, build_spec: Callable[[], SessionSpec]
     ) -> None:
-        """Live: start for a turn, and return when the whole process tree is gone.
+        """Live: start for a turn, or to wait for one, and return when the whole tree is gone.
 
         Raises:
             BridgeError: the agent could not be started, or its session not be opened.
@@ -115,7 +120,8 @@ class Life:
         with self._scope:
             await self._take_place()
             try:
-                self._host.begin(turn)
+                if turn is not None:
+                    self._host.begin(turn)
                 await self._book.save(state=SessionState.STARTING)
                 runtime = self._services.runtime(definition)
                 async with runtime.connect(build_spec(), self._host) as agent:
@@ -130,29 +136,33 @@ class Life:
             self._host.emit(Fact("notice", {"kind": "waiting", "message": message}))
         await places.acquire(self)
 
-    async def _with_agent(self, agent: RuntimeSession, turn: Turn) -> None:
+    async def _with_agent(self, agent: RuntimeSession, turn: Turn | None) -> None:
         self.agent = agent
         self._host.emit(Fact("process_started", {"pid": agent.pid}))
         try:
-            await self._open(agent)
+            opened = await self._open(agent)
             async with background(lambda: self._watch_death(agent)):
+                if self._fresh is not None:
+                    await self._book.save()
+                    self._fresh.up(agent.pid, context_lost=opened.context_lost)
                 await self._turns(agent, turn)
         finally:
             # Also of a dead agent: the rest of its tree is not gone yet (case 5).
             self._book.note(state=SessionState.STOPPING)
 
-    async def _open(self, agent: RuntimeSession) -> None:
+    async def _open(self, agent: RuntimeSession) -> Opened:
         known = self._book.record.agent_session_id
-        session_id = await open_session(agent, self._host, known)
+        opened = await open_session(agent, self._host, known)
         self.opened = True
         opens = self._book.record.opens + 1
         self._book.note(
             state=self._shown(SessionState.READY),
-            agent_session_id=session_id,
+            agent_session_id=opened.session_id,
             mode=agent.mode,
             opens=opens,
             last_error=None,
         )
+        return opened
 
     async def _watch_death(self, agent: RuntimeSession) -> None:
         self._note_death(await agent.died())
@@ -175,9 +185,12 @@ class Life:
     def _shown(self, state: SessionState) -> SessionState:
         return SessionState.STOPPING if self._over() else state
 
-    async def _turns(self, agent: RuntimeSession, first: Turn) -> None:
+    async def _turns(self, agent: RuntimeSession, first: Turn | None) -> None:
         """Run a turn and those that come after it, while the agent is there."""
-        turn: Turn | None = first
+        turn = first
+        if turn is None and (turn := await self._next()) is not None:
+            self._host.take(turn)
+            self._host.begin(turn)
         while turn is not None:
             await self._run(agent, turn)
             if self._over():

@@ -6,6 +6,7 @@ nobody can make it be started in a loop either (G11).
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from acpbridge.errors import BridgeError
@@ -42,6 +43,11 @@ class Failures:
         """Forget them: it was opened."""
         self._times.clear()
 
+    def forgive(self) -> None:
+        """Let it be opened again: a human wants it to be."""
+        self._times.clear()
+        self.refusing = False
+
     def check(self) -> None:
         """Check that the session may be opened.
 
@@ -58,8 +64,16 @@ def can_reopen(capabilities: Mapping[str, Any]) -> bool:
     return bool(_ways("", capabilities))
 
 
-async def open_session(agent: RuntimeSession, host: SessionHost, known: str | None) -> str | None:
-    """Open the agent's session and return its id.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An agent's session that is open: its id, and whether an earlier context was lost for it."""
+
+    session_id: str | None
+    context_lost: bool = False
+
+
+async def open_session(agent: RuntimeSession, host: SessionHost, known: str | None) -> Opened:
+    """Open the agent's session.
 
     Args:
         agent: that is up.
@@ -73,14 +87,14 @@ async def open_session(agent: RuntimeSession, host: SessionHost, known: str | No
         why = "the agent can neither resume nor load a session"
         for how in _ways(known, agent.capabilities):
             try:
-                return _session_id(await agent.open(how)) or known
+                return Opened(_session_id(await agent.open(how)) or known)
             except BridgeError as error:
                 if error.code != "resume_not_found":
                     raise
                 why = error.message
         message = f"previous context lost: {why}"
         host.emit(Fact("notice", {"kind": "context_lost", "was": known, "message": message}))
-    return _session_id(await agent.open(New()))
+    return Opened(_session_id(await agent.open(New())), context_lost=known is not None)
 
 
 def _ways(known: str, capabilities: Mapping[str, Any]) -> list[Resume | Load]:

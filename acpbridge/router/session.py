@@ -1,11 +1,13 @@
 """One session: one task, one bounded inbox, one turn at a time.
 
-The task lives one process after the other, each started when there is a turn to run; a prompt is
-never sent twice. Everything else (`submit`, `cancel`, `end`) changes values and wakes the task, or
-waits for it. Above is the router; below are the life of a process and the host of its turns.
+The task lives one process after the other, each started when there is a turn to run, or a person
+wants it restarted; a prompt is never sent twice. Everything else (`submit`, `cancel`, `restart`,
+`end`) changes values and wakes the task, or waits for it. Above is the router; below are the life
+of a process and the host of its turns.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import anyio
 import structlog
@@ -23,6 +25,7 @@ from acpbridge.model.sessions import (
     SessionState,
 )
 from acpbridge.router.book import Book
+from acpbridge.router.fresh import Fresh
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend
 from acpbridge.router.life import Life
@@ -32,6 +35,9 @@ from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec
 
 log = structlog.get_logger(__name__)
+
+# Between two rungs of the ladder for a turn that a restart cancels. Seconds.
+RESTART_GRACE: Final = 2.0
 
 
 class Session:
@@ -63,6 +69,7 @@ class Session:
         self._services = services
         self._failures = Failures(services.clock)
         self._life: Life | None = None
+        self._fresh: Fresh | None = None
         self._close_reason: CloseReason | None = None
         self._gone = anyio.Event()
         self._gone.set()
@@ -90,7 +97,13 @@ class Session:
     @property
     def active(self) -> bool:
         """Whether it has a process or anything to do."""
-        return self.live or self.turn is not None or self.inbox.expected > 0
+        busy = self.turn is not None or self.inbox.expected > 0
+        return self.live or busy or self._fresh is not None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing of it runs, waits, or is still being written down."""
+        return not self.active and self._gone.is_set()
 
     @property
     def closed(self) -> bool:
@@ -179,6 +192,64 @@ class Session:
         await self._host.cancelled(turn)
         return CancelRung.CANCEL
 
+    async def restart(
+        self, env: Mapping[str, str], start: Callable[["Session"], None], *, force: bool
+    ) -> Fresh:
+        """End the process if there is one, start another, and wait until the session is open.
+
+        Args:
+            env: the environment of whoever wants it; empty for that of the last caller.
+            start: runs the session's task.
+            force: whether a turn that is under way is cancelled first, else it refuses.
+
+        Raises:
+            BridgeError: `session_closed`, `busy`, `survivors`, or why it could not be opened.
+        """
+        fresh = self._order(env, force=force)
+        # Nothing was awaited: no turn has come in between, and none is begun any more.
+        if self._gone.is_set():
+            self._gone = anyio.Event()
+            start(self)
+        try:
+            await self._make_way(fresh)
+            await fresh.done.wait()
+        finally:
+            fresh.go.set()
+            self._fresh = None
+        if fresh.error is not None:
+            raise fresh.error
+        return fresh
+
+    def _order(self, env: Mapping[str, str], *, force: bool) -> Fresh:
+        if self.closing:
+            raise BridgeError("session_closed", f"The session {self.key} is closed.")
+        if self._fresh is not None:
+            raise BridgeError("busy", f"The session {self.key} is being restarted already.")
+        if not force and (self.turn is not None or self.inbox.expected):
+            hint = f"Cancel it first (acpbridge cancel {self.key}), or restart with --force."
+            raise BridgeError("busy", f"A turn of {self.key} is under way.", hint=hint)
+        self._fresh = Fresh()
+        self._failures.forgive()
+        self.env = env or self.env
+        if self._life is not None:
+            self._life.leave()
+        return self._fresh
+
+    async def _make_way(self, fresh: Fresh) -> None:
+        """End what runs, turns and all."""
+        await self.cancel(RESTART_GRACE)
+        life = self._life
+        left = () if life is None else await life.end(None, None)
+        if left:
+            message = f"Processes of {self.key} are left: {list(left)}."
+            fresh.fail(BridgeError("survivors", message, data={"survivors": list(left)}))
+        fresh.go.set()
+
+    def retire(self) -> None:
+        """Take no more work and write nothing more: the session is being deleted."""
+        self._host.closing = True
+        self._book.retire()
+
     def mark_ending(self, reason: CloseReason | None) -> None:
         """Refuse all further work, and allow nothing more, from now on.
 
@@ -221,20 +292,38 @@ class Session:
     async def serve(self) -> None:
         """Run what is in the inbox until nothing is left of it and of the process: the task."""
         try:
-            while not self.closing and (turn := self.inbox.take()) is not None:
-                await self._one_life(turn)
+            while not self.closing:
+                fresh = self._fresh
+                if fresh is not None and not fresh.taken:
+                    fresh.taken = True
+                    await fresh.go.wait()
+                    if fresh.error is None and not self.closing:
+                        await self._one_life(None, fresh)
+                elif (turn := self.inbox.take()) is not None:
+                    await self._one_life(turn)
+                else:
+                    break
         except Exception:
             # The top of a task: a fault of ours ends no other session.
             log.exception("session failed", key=str(self.key))
         finally:
             with anyio.CancelScope(shield=True):
                 await self._cancel_waiting(self.inbox.take_all())
+            if self._fresh is not None:
+                self._fresh.fail(self._ended())
             self._gone.set()
 
-    async def _one_life(self, turn: Turn) -> None:
+    def _ended(self) -> BridgeError:
+        return BridgeError("session_closed", f"The session {self.key} was ended meanwhile.")
+
+    async def _one_life(self, turn: Turn | None, fresh: Fresh | None = None) -> None:
         """Have one process live, and draw the conclusions."""
-        self._host.take(turn)
-        life = self._life = Life(self._book, self._host, self.inbox, self._services)
+        if turn is not None:
+            self._host.take(turn)
+        if fresh is not None:
+            message = "a new process was asked for"
+            self._host.emit(Fact("notice", {"kind": "restart", "message": message}))
+        life = self._life = Life(self._book, self._host, self.inbox, self._services, fresh)
         error: BridgeError | None = None
         try:
             self._failures.check()
@@ -248,6 +337,8 @@ class Session:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._after(life, error)
+                if fresh is not None:
+                    fresh.fail(self._ended() if error is None else self._services.clean(error))
 
     async def _after(self, life: Life, error: BridgeError | None) -> None:
         """Say what became of the session, before the turn is told to be over."""

@@ -1,0 +1,15 @@
+"""The environment of whoever types a command, as it travels to the daemon."""
+
+import os
+
+
+def environment() -> dict[str, str]:
+    """Return the environment, without what cannot travel as JSON: bytes that are not UTF-8."""
+    out = {}
+    for name, value in os.environ.items():
+        try:
+            (name + value).encode()
+        except UnicodeEncodeError:
+            continue
+        out[name] = value
+    return out
