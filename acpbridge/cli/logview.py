@@ -19,7 +19,6 @@ _WORDS: Final = {
     "user_message_chunk": "user: ",
 }
 
-
 # Tools whose titles are remembered for their updates; a log may be long.
 TITLES: Final = 256
 
@@ -30,7 +29,7 @@ class LogView:
     def __init__(self, out: Writer) -> None:
         self._out = out
         self._open: str | None = None
-        self._titles: dict[str, str] = {}
+        self._updates = Updates()
 
     async def event(self, line: EventLine) -> None:
         """Show one event."""
@@ -43,7 +42,7 @@ class LogView:
                 self._words(at, _WORDS[kind], content_text(update.get("content")))
             )
             return
-        texts = self._update(kind, update) if update else happened(value)
+        texts = self._updates.lines(update) if update else happened(value)
         if texts:
             rows = [f"{at}  {text}\n" for text in texts]
             await self._out.write(_encoded(self._break() + "".join(rows)))
@@ -69,17 +68,18 @@ class LogView:
         ended, self._open = self._open is not None, None
         return "\n" if ended else ""
 
-    def _update(self, kind: str, update: Mapping[str, Any]) -> list[str]:
-        name = str(update.get("toolCallId"))
-        if kind == "tool_call":
-            self._titles[name] = str(update.get("title", ""))
-            if len(self._titles) > TITLES:
-                del self._titles[next(iter(self._titles))]
+
+class Updates:
+    """Says what an update without words is about; a tool's title is remembered for its end."""
+
+    def __init__(self) -> None:
+        self._titles: dict[str, str] = {}
+
+    def lines(self, update: Mapping[str, Any]) -> list[str]:
+        """Return the lines of an update, none where there is nothing to see."""
+        kind = update.get("sessionUpdate")
         if kind in ("tool_call", "tool_call_update"):
-            title = escape(str(update.get("title") or self._titles.get(name, name)))
-            status = escape(str(update.get("status") or "pending"))
-            what = f"tool {escape(str(update['kind']))}" if update.get("kind") else "tool"
-            return [f"{what}: {title} ({status})"]
+            return [self._tool(update)]
         if kind == "plan":
             entries = update.get("entries")
             rows = entries if isinstance(entries, list) else []
@@ -87,6 +87,17 @@ class LogView:
         if kind == "current_mode_update":
             return [f"mode: {escape(str(update.get('currentModeId', '')))}"]
         return []
+
+    def _tool(self, update: Mapping[str, Any]) -> str:
+        name = str(update.get("toolCallId"))
+        if update.get("title"):
+            self._titles[name] = str(update["title"])
+            if len(self._titles) > TITLES:
+                del self._titles[next(iter(self._titles))]
+        title = escape(self._titles.get(name, name))
+        status = escape(str(update.get("status") or "pending"))
+        what = f"tool {escape(str(update['kind']))}" if update.get("kind") else "tool"
+        return f"{what}: {title} ({status})"
 
 
 def happened(event: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from acpbridge.cli.logview import happened
+from acpbridge.cli.logview import Updates, happened
 from acpbridge.cli.views import content_text, update_of, visible
 from acpbridge.daemon.client import EventLine
 from acpbridge.model.display import escape
@@ -28,6 +28,7 @@ class Markdown:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._stream = StreamRedactor(redactor)
+        self._updates = Updates()
         self._speaker = ""
 
     def head(self, record: Mapping[str, Any]) -> bytes:
@@ -43,7 +44,7 @@ class Markdown:
             return self._words(whose, content_text(update.get("content")))
         if line.value.get("type") == "turn_started":
             return self._prompt(line.value)
-        texts = _tool(update) if update else happened(line.value)
+        texts = self._updates.lines(update) if update else happened(line.value)
         if not texts:
             return b""
         at = str(line.value.get("at"))
@@ -77,14 +78,6 @@ class Markdown:
 
     def _encoded(self, text: str) -> bytes:
         return _plain(self._redactor.text(text))
-
-
-def _tool(update: Mapping[str, Any]) -> list[str]:
-    kind = update.get("sessionUpdate")
-    if kind not in ("tool_call", "tool_call_update"):
-        return []
-    title = update.get("title") or update.get("toolCallId")
-    return [escape(f"tool: {title} ({update.get('status') or 'pending'})")]
 
 
 def _code(value: Any, *, shown: bool = False) -> str:

@@ -5,7 +5,7 @@ first, then its record with its runs and questions, so that what a crash leaves 
 """
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import anyio
@@ -20,6 +20,7 @@ from acpbridge.router.api import Pruned, PruneRequest
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
 from acpbridge.router.retention import Candidate, beyond, chosen
+from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.setting import Setting
@@ -40,6 +41,7 @@ class Keeping:
 
     Args:
         directory: the sessions that there are.
+        runs: what is known of their runs.
         services: ledger, log and clock.
         audit: has who deleted what.
         setting: how long they are kept.
@@ -49,12 +51,14 @@ class Keeping:
     def __init__(
         self,
         directory: Directory,
+        runs: Runs,
         services: Services,
         audit: Audit,
         setting: Setting,
         make: Callable[[SessionRecord, AgentDefinition], Session],
     ) -> None:
         self._directory = directory
+        self._runs = runs
         self._services = services
         self._audit = audit
         self._setting = setting
@@ -144,6 +148,7 @@ class Keeping:
             for key in keys:
                 await self._services.log.forget(key)
             await self._services.ledger.forget(keys)
+            self._runs.forget(set(keys))
         except BaseException:
             for session in sessions:
                 self._directory.add(self._make(session.record, session.definition))
@@ -167,7 +172,12 @@ class Keeping:
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    """Return a moment on record; one that cannot be read is never long ago."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.max.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _pruned(candidate: Candidate, session: Session) -> Pruned:

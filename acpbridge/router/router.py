@@ -82,7 +82,7 @@ class Router(Owner):
             self._start,
         )
         self._keeping = Keeping(
-            self._directory, self._services, self._audit, self._setting, self._session
+            self._directory, self._runs, self._services, self._audit, self._setting, self._session
         )
         self._tasks.start_soon(self._keeping.daily, name="retention")
         self._accepting = Accepting(
