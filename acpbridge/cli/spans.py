@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])", re.ASCII)
 
 # Longer than anybody keeps anything, and within what the daemon takes. Seconds.
 _LONGEST: Final = 30 * 366 * 86400

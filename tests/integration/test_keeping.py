@@ -196,7 +196,8 @@ def test_following_ends_when_the_session_is_deleted_or_the_daemon_is_gone(home: 
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(home: Home) -> None:
-    key = a_session(home, "\n".join(["say " + "x" * 2000] * 200))
+    done = home.run("run", "--format", "json", "-", stdin="say x\n" * 2000)
+    key = done.events[0]["key"]
     with home.running("logs", key) as viewer:
         assert viewer.stdout is not None
         assert viewer.stderr is not None

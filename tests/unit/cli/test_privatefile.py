@@ -23,9 +23,14 @@ def test_what_exists_is_replaced_by_force_only_also_when_it_came_up_meanwhile(
     tmp_path: Path,
 ) -> None:
     target = tmp_path / "out"
-    with pytest.raises(BridgeError), private_file(target, force=False) as file:
-        file.write(b"new")
-        target.write_bytes(b"theirs")
+
+    def write() -> None:
+        with private_file(target, force=False) as file:
+            file.write(b"new")
+            target.write_bytes(b"theirs")
+
+    with pytest.raises(BridgeError, match="exists"):
+        write()
     assert target.read_bytes() == b"theirs"
     with pytest.raises(BridgeError, match="exists"), private_file(target, force=False):
         raise AssertionError
@@ -50,7 +55,11 @@ def test_a_link_is_not_followed_and_a_directory_is_refused(tmp_path: Path) -> No
 
 
 def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), private_file(tmp_path / "out", force=False) as file:
-        file.write(b"half")
-        raise ZeroDivisionError
+    def write() -> None:
+        with private_file(tmp_path / "out", force=False) as file:
+            file.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write()
     assert list(tmp_path.iterdir()) == []

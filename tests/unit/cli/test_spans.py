@@ -17,7 +17,9 @@ def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: float) -> 
     assert duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "10", "d", "-1d", "10y", "1e3s", "999999999w", "１d", "1 d"])
+@pytest.mark.parametrize(
+    "text", ["", "10", "d", "-1d", "10y", "1e3s", "999999999w", "\uff11d", "1 d"]
+)
 def test_all_else_is_none(text: str) -> None:
     assert duration(text) is None
 
@@ -29,7 +31,7 @@ def test_a_log_begins_behind_a_number_or_so_long_ago_or_at_a_moment() -> None:
     assert since("2026-01-31T12:00:00+02:00", NOW) == Since(moment="2026-01-31T10:00:00.000+00:00")
     local = since("2026-01-31", NOW)
     assert local is not None
-    assert datetime.fromisoformat(local.moment) == datetime(2026, 1, 31).astimezone()  # noqa: DTZ001 -- local
+    assert datetime.fromisoformat(local.moment) == datetime(2026, 1, 31).astimezone()
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-3", "9" * 40, "0001-01-01T00:00+14:00"])
