@@ -103,7 +103,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     ),
     "capacity": ErrorKind(BUSY, EXIT_FAILURE, "Close a session, or raise limits.maxProcesses."),
     "reopen_refused": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Find out why it fails to open, then start a new session."
+        INTERNAL_ERROR,
+        EXIT_AGENT,
+        "Find out why it fails to open, then run: acpbridge restart KEY.",
     ),
     "subagent_policy": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "End a child, or raise limits.maxDepth or maxChildren."

@@ -10,7 +10,7 @@ import anyio
 
 from acpbridge.cli.canvas import Row
 from acpbridge.cli.cells import cut, width_of
-from acpbridge.cli.keys import Line
+from acpbridge.cli.lineedit import Line
 from acpbridge.cli.paper import Paper
 from acpbridge.cli.tty import Tty
 from acpbridge.model.display import escape

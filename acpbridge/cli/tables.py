@@ -13,6 +13,9 @@ Row = Mapping[str, Any]
 
 NOTHING: Final = "-"
 
+# Columns of `sessions` that say something of those sessions only that have a process.
+_MAY_BE_LEFT_OUT: Final = ("MODE", "TURN", "QUEUED", "ASKED")
+
 _UNITS: Final = ("B", "K", "M", "G", "T")
 
 
@@ -107,6 +110,7 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
     if not rows:
         return "no sessions"
     head = ("KEY", "STATE", "MODE", "TURN", "QUEUED", "ASKED", "AGE", "DIRECTORY")
+    empty = {NOTHING, "0", mode({})}
     table = [
         (
             shown(row.get("key")),
@@ -116,6 +120,27 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
             str(row.get("queueDepth", 0)),
             str(row.get("pendingPermissions", 0)),
             age(row.get("createdAt"), at),
+            shown(row.get("cwd")),
+        )
+        for row in rows
+    ]
+    # What is true of no row would only push the directory out of sight.
+    shown_at = [
+        index
+        for index, name in enumerate(head)
+        if name not in _MAY_BE_LEFT_OUT or any(row[index] not in empty for row in table)
+    ]
+    return "\n".join(columns([[row[index] for index in shown_at] for row in (head, *table)]))
+
+
+def pruned_text(rows: Sequence[Row], at: str) -> str:
+    """Return the table of what `sessions prune` deletes."""
+    head = ("KEY", "STATE", "LAST USED", "DIRECTORY")
+    table = [
+        (
+            shown(row.get("key")),
+            shown(row.get("state")),
+            f"{age(row.get('lastUsedAt'), at)} ago",
             shown(row.get("cwd")),
         )
         for row in rows

@@ -31,6 +31,9 @@ class Limits(BaseModel):
         cold_start_seconds: the same through npx.
         permission_seconds: deadline of a question.
         max_message_bytes: one JSON-RPC line; never unlimited.
+        retention_days: a session without a process is deleted when it was not used for so long.
+        max_store_mb: beyond it the events of the sessions used longest ago are deleted, with
+            them; none: no bound.
     """
 
     model_config = STRICT | ConfigDict(populate_by_name=True)
@@ -43,6 +46,8 @@ class Limits(BaseModel):
     cold_start_seconds: _Seconds = 180.0
     permission_seconds: _Seconds = 300.0
     max_message_bytes: Annotated[int, Field(strict=True, ge=64 * 1024, le=1024**3)] = 64 * 1024**2
+    retention_days: Annotated[_Count, Field(le=36500)] = 90
+    max_store_mb: Annotated[_Count, Field(le=1024**2)] | None = None
 
 
 class DaemonSettings(BaseModel):

@@ -70,8 +70,10 @@ class Events:
         self.newest = 0
         self._held: deque[EventLine] = deque()
         self._news = anyio.Event()
+        self._why = BridgeError("connection_closed", "The daemon is gone.")
         self.room = anyio.Event()
         self.lost = False
+        self.over = False
 
     @property
     def full(self) -> bool:
@@ -83,20 +85,30 @@ class Events:
         self._held.extend(lines)
         self._news.set()
 
-    def end(self) -> None:
-        """Nothing more will come."""
-        self.lost = True
+    def end(self, why: BridgeError | None = None) -> None:
+        """Nothing more will come: because of an error, or because the daemon is gone."""
+        if not self.lost and not self.over:
+            self.lost, self._why = True, why or self._why
+        self._news.set()
+
+    def finish(self) -> None:
+        """Nothing more will come: all was there that was wanted."""
+        self.over = True
         self._news.set()
 
     async def next(self) -> EventLine:
         """Return the next event.
 
         Raises:
-            BridgeError: `connection_closed`, when the daemon is gone and nothing is left.
+            anyio.EndOfStream: all was read that was wanted.
+            BridgeError: `connection_closed`, when the daemon is gone and nothing is left, or why
+                no more can be read (`no_such_session` when the session was deleted).
         """
         while not self._held:
+            if self.over:
+                raise anyio.EndOfStream
             if self.lost:
-                raise BridgeError("connection_closed", "The daemon is gone.")
+                raise self._why
             self._news = anyio.Event()
             await self._news.wait()
         event = self._held.popleft()
@@ -111,7 +123,7 @@ class DaemonClient:
 
     def __init__(self) -> None:
         self._followed: dict[int, Events] = {}
-        self._early: dict[int, list[EventLine]] = {}
+        self._early: dict[int, Events] = {}
         self.connection: Connection
         self.hello: Mapping[str, Any] = {}
 
@@ -129,11 +141,13 @@ class DaemonClient:
             EventLine(raw.encode("utf-8", "surrogateescape"), value)
             for raw, value in zip(raws, values or [], strict=False)
         ]
-        if number in self._followed:
-            self._followed[number].put(lines)
-        elif isinstance(number, int):
-            # The first events may overtake the answer that names their number.
-            self._early.setdefault(number, []).extend(lines)
+        if not isinstance(number, int):
+            return
+        # The first events may overtake the answer that names their number.
+        events = self._followed.get(number) or self._early.setdefault(number, Events())
+        events.put(lines)
+        if "end" in notification.params:
+            _end(events, notification.params["end"])
 
     async def on_call(self, call: Call) -> Any:
         """The daemon calls nothing on its clients."""
@@ -176,9 +190,15 @@ class DaemonClient:
         return decision
 
     @asynccontextmanager
-    async def follow(self, key: str, after: int) -> AsyncIterator[Events]:
-        """Follow a session's events behind a number, or the last N with -N."""
-        async with self._followed_by("follow", key=key, after=after) as events:
+    async def follow(self, key: str, after: int, **span: Any) -> AsyncIterator[Events]:
+        """Follow a session's events, until the context is left.
+
+        Args:
+            key: of the session.
+            after: number of the last event that is not wanted, or -N for the last N.
+            span: further params of the call: `since`, `live`, `stored`.
+        """
+        async with self._followed_by("follow", key=key, after=after, **span) as events:
             yield events
 
     @asynccontextmanager
@@ -189,11 +209,11 @@ class DaemonClient:
 
     @asynccontextmanager
     async def _followed_by(self, method: str, **params: Any) -> AsyncIterator[Events]:
-        events = Events()
         answer = await self.call(method, **params)
-        number, events.newest = answer["follow"], answer.get("newest", 0)
+        number = answer["follow"]
+        events = self._early.pop(number) if number in self._early else Events()
+        events.newest = answer.get("newest", 0)
         self._followed[number] = events
-        events.put(self._early.pop(number, []))
         if self.connection.closed.is_set():
             events.end()
         try:
@@ -255,6 +275,13 @@ async def _attempt(stack: AsyncExitStack, paths: Paths, *, start: bool) -> Daemo
             raise
         return None
     return None if start and client.hello.get("stopping") else client
+
+
+def _end(events: Events, why: Any) -> None:
+    if why is None:
+        events.finish()
+    else:
+        events.end(BridgeError.from_json(why if isinstance(why, dict) else {}))
 
 
 async def _say_hello(client: DaemonClient, limit: float) -> None:

@@ -7,6 +7,7 @@ inside a supervised tree is an agent, whatever it says. Below is `RouterApi`; no
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final
 
@@ -23,8 +24,16 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester, Role
+from acpbridge.model.sessions import SessionState
 from acpbridge.protocol.jsonrpc import Call, Notification, Peer
-from acpbridge.router.api import Following, RouterApi, RunRequest
+from acpbridge.router.api import (
+    Following,
+    PruneRequest,
+    RestartRequest,
+    RouterApi,
+    RunRequest,
+    Span,
+)
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.transport.connection import Connection
 from acpbridge.transport.tasks import background
@@ -158,6 +167,8 @@ class _Client:
             "status": self._status,
             "sessions": self._sessions,
             "matching": self._matching,
+            "restart": self._restart,
+            "prune": self._prune,
             "cancel": self._cancel,
             "close": self._close,
             "kill": self._kill,
@@ -244,8 +255,14 @@ class _Client:
         return await self._router.status(_text(params, "key", ""), self._who)
 
     async def _sessions(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        everything = params.get("all") is True
-        return {"sessions": await self._router.sessions(self._who, everything=everything)}
+        rows = await self._router.sessions(
+            self._who,
+            everything=params.get("all") is True,
+            agent=_text(params, "agent", ""),
+            cwd=_text(params, "cwd", ""),
+        )
+        newest = _count(params, "newest")
+        return {"sessions": rows if newest is None else rows[max(0, len(rows) - newest) :]}
 
     async def _matching(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return {"keys": await self._router.matching(_text(params, "agent", ""), self._who)}
@@ -268,6 +285,20 @@ class _Client:
             "ok": not any(receipt.survivors for receipt in receipts),
             "results": [receipt.to_json() for receipt in receipts],
         }
+
+    async def _restart(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        request = RestartRequest(
+            key=_text(params, "key"),
+            env=_env(params),
+            force=params.get("force") is True,
+            fresh=params.get("fresh") is True,
+        )
+        return (await self._router.restart(request, self._who)).to_json()
+
+    async def _prune(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        request = read_prune(params)
+        pruned = await self._router.prune(request, self._who)
+        return {"dryRun": request.dry_run, "pruned": [session.to_json() for session in pruned]}
 
     async def _questions(self, params: Mapping[str, Any]) -> dict[str, Any]:
         del params
@@ -299,7 +330,12 @@ class _Client:
         after = params.get("after", 0)
         if type(after) is not int:
             raise BridgeError("invalid_params", "after must be a number of an event, or -N.")
-        following = await self._router.follow(_text(params, "key"), after, self._who)
+        span = Span(
+            since=_moment(params, "since"),
+            live=params.get("live", True) is not False,
+            stored=params.get("stored") is True,
+        )
+        following = await self._router.follow(_text(params, "key"), after, self._who, span)
         return {**self._push_all(following), "newest": following.newest}
 
     async def _watch(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,18 +349,24 @@ class _Client:
         return {"follow": number}
 
     async def _push(self, number: int, following: Following, scope: anyio.CancelScope) -> None:
-        """Send events as they come; the lines go out as they are, spliced and not re-encoded."""
+        """Send events as they come; the lines go out as they are, spliced and not re-encoded.
+
+        The last message has an `end`: null where all was read that was wanted, else an error.
+        """
         head = b'{"jsonrpc":"2.0","method":"%s","params":{"follow":%d,"events":[' % (
             EVENTS.encode(),
             number,
         )
         try:
             with scope:
-                while True:
-                    lines = await following.read()
+                while lines := await following.read():
                     self._connection.send_raw(head + b",".join(lines) + b"]}}\n")
                     with anyio.fail_after(STALLED):
                         await self._connection.drained()
+                self._connection.notify(EVENTS, {"follow": number, "events": [], "end": None})
+        except BridgeError as error:
+            end = {"follow": number, "events": [], "end": error.to_json()}
+            self._connection.notify(EVENTS, end)
         except TimeoutError:
             log.warning("a client reads nothing and is let go", client=self._who.client_id)
             self._connection.finish_reading()
@@ -342,9 +384,6 @@ def read_run(params: Mapping[str, Any]) -> RunRequest:
     content = params.get("content")
     if not isinstance(content, list) or not content or not all(map(_is_block, content)):
         raise BridgeError("invalid_params", "content must be a list of content blocks.")
-    env = params.get("env", {})
-    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
-        raise BridgeError("invalid_params", "env must map names to strings.")
     return RunRequest(
         content=tuple(content),
         agent=_text(params, "agent", ""),
@@ -352,7 +391,7 @@ def read_run(params: Mapping[str, Any]) -> RunRequest:
         continue_last=params.get("continue") is True,
         cwd=_text(params, "cwd", ""),
         caller_cwd=_text(params, "callerCwd", ""),
-        env=env,
+        env=_env(params),
         one_shot=params.get("mode", "run") != "session",
         on_permission=_word(OnPermission, params.get("onPermission", "ask"), "onPermission"),
         timeout=_number(params, "timeout"),
@@ -360,6 +399,24 @@ def read_run(params: Mapping[str, Any]) -> RunRequest:
         correlation_id=_text(params, "correlationId", ""),
         idempotency_key=_text(params, "idempotencyKey", ""),
         **read_choices(params),
+    )
+
+
+def read_prune(params: Mapping[str, Any]) -> PruneRequest:
+    """Return the request that the params of `prune` hold.
+
+    Raises:
+        BridgeError: `invalid_params`, naming the field.
+    """
+    states = _words(params, "states")
+    return PruneRequest(
+        keys=_words(params, "keys"),
+        states=None
+        if states is None
+        else tuple(_word(SessionState, state, "states") for state in states),
+        older_than=_number(params, "olderThan"),
+        keep=_count(params, "keep") or 0,
+        dry_run=params.get("dryRun") is True,
     )
 
 
@@ -391,6 +448,42 @@ def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> s
     value = params.get(name, default)
     if not isinstance(value, str):
         raise BridgeError("invalid_params", f"{name} must be a string.")
+    return value
+
+
+def _env(params: Mapping[str, Any]) -> dict[str, str]:
+    env = params.get("env", {})
+    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
+        raise BridgeError("invalid_params", "env must map names to strings.")
+    return env
+
+
+def _moment(params: Mapping[str, Any], name: str) -> str:
+    """Return a moment in the shape that it has in events, "" where none is given."""
+    text = _text(params, name, "")
+    if not text:
+        return ""
+    try:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        message = f"{name} must be a moment, as in 2026-01-31T12:00:00Z."
+        raise BridgeError("invalid_params", message) from None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _words(params: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    value = params.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise BridgeError("invalid_params", f"{name} must be a list of strings.")
+    return tuple(value)
+
+
+def _count(params: Mapping[str, Any], name: str) -> int | None:
+    value = params.get(name)
+    if value is not None and (type(value) is not int or value < 0):
+        raise BridgeError("invalid_params", f"{name} must be a number, 0 or more.")
     return value
 
 

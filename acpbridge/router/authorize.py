@@ -27,6 +27,8 @@ class Action(StrEnum):
     ANSWER = "answer questions"
     ALLOW_BY_RULE = "run with --on-permission allow"
     CHOOSE = "choose options, modes or MCP servers of an agent"
+    RESTART = "restart"
+    PRUNE = "delete sessions"
     STOP_DAEMON = "stop the daemon"
 
 
@@ -52,7 +54,7 @@ _ALL: Final = dict.fromkeys(Action, Reach.ALL)
 REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
     Role.OPERATOR: _ALL,
     Role.SYSTEM: {**_ALL, Action.ANSWER: Reach.NONE, Action.ALLOW_BY_RULE: Reach.NONE},
-    Role.EDITOR: {**_ALL, Action.STOP_DAEMON: Reach.NONE},
+    Role.EDITOR: {**_ALL, Action.PRUNE: Reach.NONE, Action.STOP_DAEMON: Reach.NONE},
     Role.AGENT: {
         Action.RUN: Reach.ALL,  # as a child of its own; depth and number are bounded
         Action.PROMPT: Reach.BELOW,
@@ -64,6 +66,8 @@ REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
         Action.ANSWER: Reach.NONE,
         Action.ALLOW_BY_RULE: Reach.NONE,
         Action.CHOOSE: Reach.NONE,
+        Action.RESTART: Reach.NONE,  # what fails again and again is a human's to look at (G11)
+        Action.PRUNE: Reach.NONE,
         Action.STOP_DAEMON: Reach.NONE,
     },
     Role.CHANNEL: dict.fromkeys(Action, Reach.NONE),

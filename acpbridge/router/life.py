@@ -1,4 +1,4 @@
-"""One process of a session, from the turn that it was started for to the proof of its end.
+"""One process of a session, from what it was started for to the proof of its end.
 
 It waits for a place, brings the agent up, opens its session, and runs turns until none comes, the
 agent dies, or somebody wants it gone. What that makes of the session is the session's business.
@@ -19,7 +19,8 @@ from acpbridge.model.sessions import CloseReason, SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend, ended_within
-from acpbridge.router.opening import can_reopen, open_session, reload_pause
+from acpbridge.router.opening import Opened, can_reopen, open_session, reload_pause
+from acpbridge.router.order import RestartOrder
 from acpbridge.router.preparing import prepare
 from acpbridge.router.services import Services
 from acpbridge.router.silence import watch_silence
@@ -44,6 +45,7 @@ class Life:
         host: its side of the seam.
         inbox: where its turns come from.
         services: what it works with.
+        order: told when the session is open, where somebody wants that without a turn.
 
     Attributes:
         agent: what runs it, once that is up.
@@ -53,11 +55,19 @@ class Life:
         killed_past: why it is closed, if it was killed while this daemon was frozen.
     """
 
-    def __init__(self, book: Book, host: Host, inbox: Inbox, services: Services) -> None:
+    def __init__(
+        self,
+        book: Book,
+        host: Host,
+        inbox: Inbox,
+        services: Services,
+        order: RestartOrder | None = None,
+    ) -> None:
         self._book = book
         self._host = host
         self._inbox = inbox
         self._services = services
+        self._order = order
         self.agent: RuntimeSession | None = None
         self.opened = False
         self.died: BridgeError | None = None
@@ -107,6 +117,13 @@ class Life:
             return None
         return self._idle_since
 
+    def would_forget(self) -> bool:
+        """Whether the conversation is lost with this process, for the agent cannot take it up."""
+        agent = self.agent
+        if agent is None or not self.opened or self.unspoken:
+            return False
+        return not can_reopen(agent.capabilities)
+
     def give_way(self) -> None:
         """End the idle process; the next prompt reopens the session."""
         self.leave()
@@ -114,9 +131,9 @@ class Life:
     # ---- The session's task ----
 
     async def run(
-        self, turn: Turn, definition: AgentDefinition, build_spec: Callable[[], SessionSpec]
+        self, turn: Turn | None, definition: AgentDefinition, build_spec: Callable[[], SessionSpec]
     ) -> None:
-        """Live: start for a turn, and return when the whole process tree is gone.
+        """Live: start for a turn, or to wait for one, and return when the whole tree is gone.
 
         Raises:
             BridgeError: the agent could not be started, or its session not be opened.
@@ -125,7 +142,8 @@ class Life:
         with self._scope:
             await self._take_place()
             try:
-                self._host.begin(turn)
+                if turn is not None:
+                    self._host.begin(turn)
                 await self._book.save(state=SessionState.STARTING)
                 runtime = self._services.runtime(definition)
                 spec = self._spec = replace(build_spec(), stop_grace=lambda: self._grace)
@@ -141,18 +159,26 @@ class Life:
             self._host.emit(Fact("notice", {"kind": "waiting", "message": message}))
         await places.acquire(self)
 
-    async def _with_agent(self, agent: RuntimeSession, turn: Turn) -> None:
+    async def _with_agent(self, agent: RuntimeSession, turn: Turn | None) -> None:
         self.agent = agent
         self._host.emit(Fact("process_started", {"pid": agent.pid}))
         try:
-            await self._open(agent, fresh=turn.request.fresh)
+            opened = await self._open(agent, fresh=self._may_begin_anew(turn))
             async with background(lambda: self._watch_death(agent)):
+                if self._order is not None:
+                    await self._book.save()
+                    self._order.up(agent.pid, context_lost=opened.lost is not None)
                 await self._turns(agent, turn)
         finally:
             # Also of a dead agent: the rest of its tree is not gone yet (case 5).
             self._book.note(state=SessionState.STOPPING)
 
-    async def _open(self, agent: RuntimeSession, *, fresh: bool) -> None:
+    def _may_begin_anew(self, turn: Turn | None) -> bool:
+        if turn is not None:
+            return turn.request.fresh
+        return self._order is not None and self._order.fresh
+
+    async def _open(self, agent: RuntimeSession, *, fresh: bool) -> Opened:
         record, now = self._book.record, self._services.clock.wall()
         pause = reload_pause(self._definition.facts.reload_wait, record.opened_at, now)
         opened = await open_session(
@@ -169,6 +195,7 @@ class Life:
             opened_at=self._services.now(),
             last_error=None,
         )
+        return opened
 
     async def _watch_death(self, agent: RuntimeSession) -> None:
         self._note_death(await agent.died())
@@ -201,9 +228,12 @@ class Life:
     def _shown(self, state: SessionState) -> SessionState:
         return SessionState.STOPPING if self._over() else state
 
-    async def _turns(self, agent: RuntimeSession, first: Turn) -> None:
+    async def _turns(self, agent: RuntimeSession, first: Turn | None) -> None:
         """Run a turn and those that come after it, while the agent is there."""
-        turn: Turn | None = first
+        turn = first
+        if turn is None and (turn := await self._next()) is not None:
+            self._host.take(turn)
+            self._host.begin(turn)
         while turn is not None:
             await self._run(agent, turn)
             if self._over():

@@ -59,10 +59,18 @@ class Looking:
             "observedAt": self._services.now(),
         }
 
-    def sessions(self, requester: Requester, *, everything: bool) -> list[dict[str, Any]]:
+    def sessions(
+        self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
+    ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
         pending = self._pending()
-        seen = [s for s in self._directory.visible(requester) if everything or s.active]
+        seen = [
+            session
+            for session in self._directory.visible(requester)
+            if (everything or session.active)
+            and agent in ("", session.key.agent)
+            and cwd in ("", session.record.cwd)
+        ]
         seen.sort(key=lambda session: session.record.created_at)
         return [view.row(session, pending[session.key]) for session in seen]
 

@@ -59,6 +59,11 @@ class Failures:
         """Forget them: it was opened."""
         self._times.clear()
 
+    def forgive(self) -> None:
+        """Let it be opened again: a human wants it to be."""
+        self._times.clear()
+        self.refusing = False
+
     def check(self) -> None:
         """Check that the session may be opened.
 

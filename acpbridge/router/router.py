@@ -21,17 +21,24 @@ from acpbridge.router.api import (
     CancelReceipt,
     Following,
     KillReceipt,
+    Pruned,
+    PruneRequest,
+    RestartReceipt,
+    RestartRequest,
     RunReceipt,
     RunRequest,
     RunResult,
     SessionFollowing,
+    Span,
 )
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
+from acpbridge.router.keeping import Keeping
 from acpbridge.router.looking import Looking
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
+from acpbridge.router.restarting import Restarting
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
@@ -69,6 +76,18 @@ class Router(Owner):
         await stack.enter_async_context(self._services.scribe)
         self._tasks = await stack.enter_async_context(background())
         self._ending = Ending(self._directory, self._inspector, self._audit, self._tasks)
+        self._restarting = Restarting(
+            self._directory,
+            self._inspector,
+            self._ending,
+            self._services,
+            self._setting,
+            self._start,
+        )
+        self._keeping = Keeping(
+            self._directory, self._runs, self._services, self._audit, self._setting, self._session
+        )
+        self._tasks.start_soon(self._keeping.daily, name="retention")
         self._accepting = Accepting(
             self._directory,
             self._runs,
@@ -101,11 +120,21 @@ class Router(Owner):
         """Accept one turn; see `RouterApi.run`."""
         return await self._accepting.accept(request, requester)
 
-    async def follow(self, key: str, after: int, requester: Requester) -> SessionFollowing:
+    async def follow(
+        self, key: str, after: int, requester: Requester, span: Span | None = None
+    ) -> SessionFollowing:
         """Return a cursor; see `RouterApi.follow`."""
-        session = self._directory.find(key, requester, Action.SEE)
-        last = await self._services.log.open(session.key)
-        return self._services.log.follow(session.key, after if after >= 0 else max(0, last + after))
+        span = span or Span()
+        key_of = self._directory.find(key, requester, Action.SEE).key
+        log = self._services.log
+        newest = await log.open(key_of)
+        if after < 0:
+            after = max(0, newest + after)
+        if span.since:
+            after = max(after, await log.number_before(key_of, span.since))
+        if self._directory.get(key_of) is None:
+            raise BridgeError("no_such_session", f"The session {key_of} was deleted.")
+        return log.follow(key_of, after, live=span.live, stored=span.stored)
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run; see `RouterApi.wait`."""
@@ -122,9 +151,11 @@ class Router(Owner):
         """Return the truth, now; see `RouterApi.status`."""
         return await self._looking.status(key, requester)
 
-    async def sessions(self, requester: Requester, *, everything: bool) -> list[dict[str, Any]]:
+    async def sessions(
+        self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
+    ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
-        return self._looking.sessions(requester, everything=everything)
+        return self._looking.sessions(requester, everything=everything, agent=agent, cwd=cwd)
 
     async def matching(self, agent: str, requester: Requester) -> list[str]:
         """Return keys of live sessions; see `RouterApi.matching`."""
@@ -145,6 +176,16 @@ class Router(Owner):
     ) -> list[KillReceipt]:
         """End sessions with all below them; see `RouterApi.kill`."""
         return await self._ending.kill(keys, grace, requester)
+
+    # ---- Beyond a run ----
+
+    async def restart(self, request: RestartRequest, requester: Requester) -> RestartReceipt:
+        """Give a session a new process; see `RouterApi.restart`."""
+        return await self._restarting.restart(request, requester)
+
+    async def prune(self, request: PruneRequest, requester: Requester) -> list[Pruned]:
+        """Delete sessions; see `RouterApi.prune`."""
+        return await self._keeping.prune(request, requester)
 
     # ---- Permissions ----
 

@@ -86,7 +86,7 @@ UNFINISHED: Final = (
 _AFTER_RESTART: Final = {
     SessionState.RUNNING: SessionState.INTERRUPTED,
     SessionState.READY: SessionState.IDLE,
-    # Nothing starts but for a turn.
+    # Nothing starts but for a turn, or for a person who will see that it did not come up.
     SessionState.STARTING: SessionState.INTERRUPTED,
     SessionState.STOPPING: SessionState.IDLE,
 }

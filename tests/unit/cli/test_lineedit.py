@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpbridge.cli.keys import Line
+from acpbridge.cli.lineedit import Line
 
 TYPED = {
     "plain": (b"abc\n", "abc"),
