@@ -45,6 +45,7 @@ ALLOWED: dict[Role, dict[Action, frozenset[str]]] = {
         Action.LIST_QUESTIONS: LINEAGE,
         Action.ANSWER: NOWHERE,
         Action.ALLOW_BY_RULE: NOWHERE,
+        Action.CHOOSE: NOWHERE,
         Action.STOP_DAEMON: NOWHERE,
     },
     Role.CHANNEL: dict.fromkeys(Action, NOWHERE),
