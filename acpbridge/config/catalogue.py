@@ -7,7 +7,7 @@ agent's name.
 from collections.abc import Mapping
 from typing import Final
 
-from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind
+from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind, SessionFiles
 from acpbridge.model.keys import AgentId
 
 CLAUDE: Final = AgentFacts(
@@ -72,7 +72,14 @@ GEMINI: Final = AgentFacts(
     bypass_modes=("yolo",),
     unknown_session_words=("No previous sessions found", "Invalid session identifier"),
     # Its files bear the minute in which a session was opened: to load it within that minute writes
-    # over what was to be loaded, and the conversation is gone for good.
+    # over what was to be loaded. A load in a later minute leaves an empty file of the same session,
+    # for which the next start in that directory removes both. Either way it is gone for good.
+    session_files=SessionFiles(
+        pattern=".gemini/tmp/*/chats/session-{minute}-{id}.jsonl",
+        id_length=8,
+        minute="%Y-%m-%dT%H-%M",
+        message='{"id":',
+    ),
     reload_wait="minute",
     # It answers session/set_mode with an empty object and never sends an update.
     mode_answer_suffices=True,

@@ -23,6 +23,7 @@ from acpbridge.router.preparing import prepare
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec, TurnResult
+from acpbridge.runtimes.session_files import settle
 from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
@@ -123,6 +124,7 @@ class Life:
                 await self._book.save(state=SessionState.STARTING)
                 runtime = self._services.runtime(definition)
                 spec = self._spec = build_spec()
+                self._load_at_once = await self._settle()
                 async with runtime.connect(spec, self._host) as agent:
                     await self._with_agent(agent, turn)
             finally:
@@ -148,11 +150,15 @@ class Life:
 
     async def _open(self, agent: RuntimeSession, *, fresh: bool) -> None:
         record, now = self._book.record, self._services.clock.wall()
-        pause = reload_pause(self._definition.facts.reload_wait, record.opened_at, now)
+        pause = 0.0
+        if not self._load_at_once:
+            pause = reload_pause(self._definition.facts.reload_wait, record.opened_at, now)
         opened = await open_session(
             agent, self._host, record.agent_session_id, fresh=fresh, pause=pause
         )
         self.opened, self.unspoken = True, opened.new
+        if not opened.new:
+            await self._settle(running=True)
         lost = () if opened.lost is None else (opened.lost,)
         self._book.note(
             state=self._shown(SessionState.READY),
@@ -163,6 +169,12 @@ class Life:
             opened_at=self._services.now(),
             last_error=None,
         )
+
+    async def _settle(self, *, running: bool = False) -> bool:
+        """Have the agent's stored session survive its being loaded; see `session_files`."""
+        files, known = self._definition.facts.session_files, self._book.record.agent_session_id
+        now = self._services.clock.wall()
+        return await settle(files, self._spec.env, known, now, running=running)
 
     async def _watch_death(self, agent: RuntimeSession) -> None:
         self._note_death(await agent.died())
