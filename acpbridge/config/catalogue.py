@@ -50,7 +50,7 @@ CODEX: Final = AgentFacts(
     packages=("@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
     # It starts in `agent`, where a reviewing model decides and nobody is asked.
     asking_mode="read-only",
-    unknown_session_words=("no rollout found",),
+    unknown_session_words=("no rollout found", "thread not found"),
     bypass_modes=("agent-full-access",),
     # It kills its own child 2 s after its stdin was closed; just after a turn it took 4.3 s.
     grace=5.0,
@@ -71,6 +71,8 @@ GEMINI: Final = AgentFacts(
     asking_mode="default",
     bypass_modes=("yolo",),
     unknown_session_words=("No previous sessions found", "Invalid session identifier"),
+    # It answers a load first, and replays while the next request is already on its way.
+    replay_quiet=0.3,
     # Its files bear the minute in which a session was opened: to load it within that minute writes
     # over what was to be loaded. A load in a later minute leaves an empty file of the same session,
     # for which the next start in that directory removes both. Either way it is gone for good.

@@ -45,8 +45,10 @@ class AgentFacts:
         packages: package names, older ones included, by which a command is recognised.
         asking_mode: the session mode in which a person is asked; None: unknown.
         bypass_modes: modes in which nobody is ever asked.
-        unknown_session_words: words by which an internal error at a load or resume says that there
-            is no such session.
+        unknown_session_words: words by which an internal error at a load or resume, or at the first
+            prompt after one, says that there is no such session.
+        replay_quiet: seconds of silence after the answer to a load that prove its replay to be over;
+            0: the answer proves it.
         session_files: its stored sessions, where a second load would destroy them.
         reload_wait: what must have changed on the clock since a session was last opened, before the
             program may load it again without harm: "minute", or "" for nothing. Not waited for
@@ -71,6 +73,7 @@ class AgentFacts:
     asking_mode: str | None = None
     bypass_modes: tuple[str, ...] = ()
     unknown_session_words: tuple[str, ...] = ("session not found", "no such session")
+    replay_quiet: float = 0.0
     session_files: SessionFiles | None = None
     reload_wait: str = ""
     mode_answer_suffices: bool = False

@@ -18,7 +18,13 @@ from acpbridge.model.sessions import SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend, ended_within
-from acpbridge.router.opening import can_reopen, open_session, reload_pause
+from acpbridge.router.opening import (
+    Opened,
+    begin_anew,
+    can_reopen,
+    open_session,
+    reload_pause,
+)
 from acpbridge.router.preparing import prepare
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Inbox, Turn
@@ -156,9 +162,14 @@ class Life:
         opened = await open_session(
             agent, self._host, record.agent_session_id, fresh=fresh, pause=pause
         )
-        self.opened, self.unspoken = True, opened.new
+        self.opened = True
+        self._note_opened(opened, agent)
         if not opened.new:
             await self._settle(running=True)
+
+    def _note_opened(self, opened: Opened, agent: RuntimeSession) -> None:
+        record = self._book.record
+        self.unspoken = opened.new
         lost = () if opened.lost is None else (opened.lost,)
         self._book.note(
             state=self._shown(SessionState.READY),
@@ -254,6 +265,19 @@ class Life:
             await self._host.complete(turn, result)
 
     async def _answer(self, agent: RuntimeSession, turn: Turn) -> TurnResult:
+        try:
+            return await self._prompt_prepared(agent, turn)
+        except BridgeError as error:
+            if error.code != "resume_not_found":
+                raise
+            why = error.message.rstrip(".")
+        # Only now did the agent look for the conversation; it has not taken the prompt.
+        known, fresh = self._book.record.agent_session_id, turn.request.fresh
+        self._note_opened(await begin_anew(agent, self._host, known, why, fresh=fresh), agent)
+        self._book.note(state=self._shown(SessionState.RUNNING))
+        return await self._prompt_prepared(agent, turn)
+
+    async def _prompt_prepared(self, agent: RuntimeSession, turn: Turn) -> TurnResult:
         await prepare(agent, turn, self._definition, self._spec, self._book)
         if turn.cancelling:
             # A prompt sent now would never hear of it (case 25).
