@@ -76,6 +76,16 @@ def not_acp(count: int, first: bytes) -> str:
     )
 
 
+def prompt_says_unknown_session(error: BridgeError, facts: AgentFacts) -> bool:
+    """Tell whether a refused prompt means that the agent does not know the session after all.
+
+    Some look for a conversation only when they need it. A prompt may be refused for its content
+    too: codes that could mean that are not taken for it.
+    """
+    ambiguous = error.rpc_code in (INVALID_PARAMS, METHOD_NOT_FOUND)
+    return not ambiguous and says_unknown_session(error, facts)
+
+
 def mode_error(mode: str, why: str) -> BridgeError:
     """Return the error for a mode that could not be set."""
     message = f"The agent could not be put into mode {mode!r}: {why}."

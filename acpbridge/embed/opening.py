@@ -17,11 +17,12 @@ import anyio
 import structlog
 
 from acpbridge import __version__, logs
-from acpbridge.app import STOP_LIMIT, ConfigFile, faults_from, open_router
+from acpbridge.app import STOP_LIMIT, faults_from, open_router
 from acpbridge.config.environment import MARK
 from acpbridge.controller import census
 from acpbridge.controller.containment import ShimContainment
 from acpbridge.daemon import client as daemon
+from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, find, make_private
 from acpbridge.daemon.remote import RemoteRouter

@@ -19,13 +19,20 @@ from acpbridge.model.sessions import CloseReason, SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend, ended_within
-from acpbridge.router.opening import Opened, can_reopen, open_session, reload_pause
+from acpbridge.router.opening import (
+    Opened,
+    begin_anew,
+    can_reopen,
+    open_session,
+    reload_pause,
+)
 from acpbridge.router.order import RestartOrder
 from acpbridge.router.preparing import prepare
 from acpbridge.router.services import Services
 from acpbridge.router.silence import watch_silence
 from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec, TurnResult
+from acpbridge.runtimes.session_files import settle
 from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
@@ -147,6 +154,7 @@ class Life:
                 await self._book.save(state=SessionState.STARTING)
                 runtime = self._services.runtime(definition)
                 spec = self._spec = replace(build_spec(), stop_grace=lambda: self._grace)
+                self._load_at_once = await self._settle()
                 async with runtime.connect(spec, self._host) as agent:
                     await self._with_agent(agent, turn)
             finally:
@@ -180,11 +188,21 @@ class Life:
 
     async def _open(self, agent: RuntimeSession, *, fresh: bool) -> Opened:
         record, now = self._book.record, self._services.clock.wall()
-        pause = reload_pause(self._definition.facts.reload_wait, record.opened_at, now)
+        pause = 0.0
+        if not self._load_at_once:
+            pause = reload_pause(self._definition.facts.reload_wait, record.opened_at, now)
         opened = await open_session(
             agent, self._host, record.agent_session_id, fresh=fresh, pause=pause
         )
-        self.opened, self.unspoken = True, opened.new
+        self.opened = True
+        self._note_opened(opened, agent)
+        if not opened.new:
+            await self._settle(running=True)
+        return opened
+
+    def _note_opened(self, opened: Opened, agent: RuntimeSession) -> None:
+        record = self._book.record
+        self.unspoken = opened.new
         lost = () if opened.lost is None else (opened.lost,)
         self._book.note(
             state=self._shown(SessionState.READY),
@@ -195,7 +213,12 @@ class Life:
             opened_at=self._services.now(),
             last_error=None,
         )
-        return opened
+
+    async def _settle(self, *, running: bool = False) -> bool:
+        """Have the agent's stored session survive its being loaded; see `session_files`."""
+        files, known = self._definition.facts.session_files, self._book.record.agent_session_id
+        now = self._services.clock.wall()
+        return await settle(files, self._spec.env, known, now, running=running)
 
     async def _watch_death(self, agent: RuntimeSession) -> None:
         self._note_death(await agent.died())
@@ -294,6 +317,19 @@ class Life:
         await watch_silence(turn, agent, self._host, self._services, hint)
 
     async def _answer(self, agent: RuntimeSession, turn: Turn) -> TurnResult:
+        try:
+            return await self._prompt_prepared(agent, turn)
+        except BridgeError as error:
+            if error.code != "resume_not_found":
+                raise
+            why = error.message.rstrip(".")
+        # Only now did the agent look for the conversation; it has not taken the prompt.
+        known, fresh = self._book.record.agent_session_id, turn.request.fresh
+        self._note_opened(await begin_anew(agent, self._host, known, why, fresh=fresh), agent)
+        self._book.note(state=self._shown(SessionState.RUNNING))
+        return await self._prompt_prepared(agent, turn)
+
+    async def _prompt_prepared(self, agent: RuntimeSession, turn: Turn) -> TurnResult:
         await prepare(agent, turn, self._definition, self._spec, self._book)
         if turn.cancelling:
             # A prompt sent now would never hear of it (case 25).

@@ -122,6 +122,17 @@ async def open_session(
             if error.code != "resume_not_found":
                 raise
             why = error.message.rstrip(".")
+    return await begin_anew(agent, host, known, why, fresh=fresh)
+
+
+async def begin_anew(
+    agent: RuntimeSession, host: SessionHost, known: str | None, why: str, *, fresh: bool
+) -> Opened:
+    """Open a new session in place of one that cannot be taken up, where that is wanted.
+
+    Raises:
+        BridgeError: `resume_not_found`, or why it cannot be opened.
+    """
     if not fresh:
         message = f"The earlier conversation ({known}) cannot be taken up: {why}."
         raise BridgeError("resume_not_found", message, hint=FRESH_HINT, data={"was": known})

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from acpbridge.controller import refusals
 from acpbridge.controller.acp_controller import AcpRuntimeController
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
 from acpbridge.errors import BridgeError
@@ -87,6 +88,8 @@ class _AcpSession:
         self._process = process
         self._client = AcpClient(host, process.pid, self._mode_told)
         self._opened = False
+        # Taken up again, and not yet proven by a turn to be really there.
+        self._doubtful = False
         self._wanted_mode = spec.definition.wanted_mode
         self._entered_bypass: BridgeError | None = None
         self.controller = AcpRuntimeController(
@@ -128,9 +131,12 @@ class _AcpSession:
             reopen = controller.load if isinstance(how, Load) else controller.resume
             try:
                 result = await reopen(how.session_id, *setup)
+                if isinstance(how, Load) and spec.definition.facts.replay_quiet:
+                    await self._client.replay_over(spec.definition.facts.replay_quiet)
             finally:
                 self._client.replaying = False
         self._client.session_id = controller.session_id
+        self._doubtful = not isinstance(how, New)
         await self._ensure_mode()
         self._opened = True
         return result
@@ -187,11 +193,18 @@ class _AcpSession:
         self._client.begin_turn()
         try:
             raw = await self.controller.prompt(content)
+        except BridgeError as error:
+            facts = self._spec.definition.facts
+            if self._doubtful and refusals.prompt_says_unknown_session(error, facts):
+                message = f"The agent refused session/prompt: {error.message}"
+                raise BridgeError("resume_not_found", message, data=error.data) from None
+            raise
         finally:
             self._client.end_turn()
         for problem in (self._entered_bypass, self._client.lost):
             if problem is not None:
                 raise problem
+        self._doubtful = False
         reason = raw.get("stopReason")
         return TurnResult(raw, reason if isinstance(reason, str) else "")
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import anyio
+
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact, Update
 from acpbridge.model.permission import Decision, PermissionAsk
@@ -26,6 +28,9 @@ MAX_PERMISSION_BYTES: Final = 1024 * 1024
 
 # Real agents offer three to five; nobody chooses among more than fit on a screen.
 MAX_OPTIONS: Final = 64
+
+# A replay of a very long conversation is over by then. Seconds.
+REPLAY_LIMIT: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -69,6 +74,15 @@ class AcpClient:
     async def room(self) -> None:
         """Wait until the log can take more of what the agent says."""
         await self._host.room()
+
+    async def replay_over(self, quiet: float) -> None:
+        """Wait until nothing was replayed for some seconds, but not for ever."""
+        with anyio.move_on_after(REPLAY_LIMIT):
+            while True:
+                before = self.replayed
+                await anyio.sleep(quiet)
+                if self.replayed == before:
+                    return
 
     # Turns.
 

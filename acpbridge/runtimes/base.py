@@ -160,7 +160,12 @@ class RuntimeSession(Protocol):
         ...
 
     async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
-        """Run one turn. When this returns, every event of the turn has been emitted."""
+        """Run one turn. When this returns, every event of the turn has been emitted.
+
+        Raises:
+            BridgeError: `resume_not_found`, where the agent took up a session that it does not
+                have after all, and has not taken the prompt; or what went wrong.
+        """
         ...
 
     def cancel(self) -> None:

@@ -51,6 +51,7 @@ ALLOWED: dict[Role, dict[Action, frozenset[str]]] = {
         Action.ALLOW_BY_RULE: NOWHERE,
         Action.RESTART: NOWHERE,
         Action.PRUNE: NOWHERE,
+        Action.CHOOSE: NOWHERE,
         Action.STOP_DAEMON: NOWHERE,
     },
     Role.CHANNEL: dict.fromkeys(Action, NOWHERE),

@@ -34,6 +34,8 @@ ROW = {
     "bypass",
     "authSource",
     "opens",
+    "settings",
+    "formerSessionIds",
     "lastError",
     "closeReason",
 }

@@ -275,6 +275,7 @@ class Runtime:
         self.pids = count(100)
         self.running: dict[str, Agent] = {}
         self.most = 0
+        self.specs: list[SessionSpec] = []
         self.released = anyio.Event()
 
     @asynccontextmanager
@@ -284,6 +285,7 @@ class Runtime:
         assert name not in self.running, "two processes of one session"
         self.running[name] = agent
         self.most = max(self.most, len(self.running))
+        self.specs.append(spec)
         self.diary.note("start")
         try:
             if agent.script.starts == "hold":
