@@ -57,7 +57,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "start_failed": ErrorKind(
         INTERNAL_ERROR,
         EXIT_AGENT,
-        "Mend what it says, and run again; acpbridge doctor tries the start alone.",
+        "Mend what it says, and run again.",
     ),
     "start_timeout": ErrorKind(
         INTERNAL_ERROR, EXIT_AGENT, "Raise limits.startSeconds if the agent is only slow."

@@ -132,7 +132,7 @@ PI: Final = AgentFacts(
     npx_package="pi-acp",
     npx_version="0.0.34",
     packages=("pi-acp",),
-    install_hint="Install it: npm install -g pi-acp",
+    install_hint="Install it: npm install -g pi-acp @earendil-works/pi-coding-agent",
 )
 
 FAST_AGENT: Final = AgentFacts(

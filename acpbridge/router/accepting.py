@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
-from acpbridge.config.environment import auth_source
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import SessionKey
@@ -35,6 +35,7 @@ from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.setting import Setting, learn_servers
 from acpbridge.router.turns import Turn
+from acpbridge.runtimes.logins import login_source
 
 MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
 
@@ -144,6 +145,8 @@ class Accepting:
         cwd = request.cwd or definition.workspace or request.caller_cwd
         if not Path(cwd).is_absolute() or not await anyio.Path(cwd).is_dir():
             raise BridgeError("usage", f"{cwd!r} is not a directory.", hint="Give one with --cwd.")
+        # It looks for files, which may lie on a slow disk.
+        login = await anyio.to_thread.run_sync(login_source, definition, request.env)
         # No await from here on.
         self._check_running()
         python = definition.kind is RuntimeKind.PYTHON
@@ -156,7 +159,7 @@ class Accepting:
             runtime=definition.kind,
             lineage=self._lineage(requester),
             one_shot=request.one_shot,
-            auth_source=auth_source(definition, request.env),
+            auth_source=login,
             definition={"id": definition.id, "revision": self._setting.config().revision},
         )
         session = self._make(record, definition)

@@ -108,7 +108,8 @@ def test_where_a_login_comes_from_is_said_and_never_what_it_is(tmp_path: Path) -
     env = machine(tmp_path)
     assert login_source(catalogue.DEMO, env) == "not needed"
     codex = known("codex")
-    assert login_source(codex, env) == "unknown"
+    for none in ({}, {"OPENAI_API_KEY": ""}, {"GEMINI_API_KEY": "k"}):
+        assert login_source(codex, env | none) == "unknown"
     log_in(tmp_path, ".codex/auth.json")
     by_file = f"file:{tmp_path}/home/.codex/auth.json"
     assert login_source(codex, env) == by_file
