@@ -57,8 +57,8 @@ class LogView:
             return b""
         out = self._break() if self._open not in (None, start) else ""
         head = f"{at}  {start}"
-        *whole, rest = visible(text).split("\n")
-        for piece in [*(f"{line}\n" for line in whole), rest]:
+        *whole, rest = text.split("\n")  # most lines are printable, and then quickly seen to be
+        for piece in [*(f"{visible(line)}\n" for line in whole), visible(rest)]:
             if piece:
                 out += piece if self._open == start else head + piece
                 self._open = None if piece.endswith("\n") else start

@@ -4,8 +4,9 @@ Only what has no process, nothing to do and nothing alive below it is ever delet
 first, then its record with its runs and questions, so that what a crash leaves is found again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from itertools import count
 from typing import Final
 
 import anyio
@@ -13,6 +14,7 @@ import structlog
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import SessionRecord
 from acpbridge.permissions.audit import Audit
@@ -27,8 +29,8 @@ from acpbridge.router.setting import Setting
 
 log = structlog.get_logger(__name__)
 
-# The retention is looked after so often. Seconds.
-DAY: Final = 24 * 3600.0
+# The bound of the store is looked at so often, ages once in a day. Seconds.
+HOUR: Final = 3600.0
 
 # Sessions that are deleted from the ledger, and told to the audit, at once.
 BATCH: Final = 100
@@ -72,25 +74,33 @@ class Keeping:
             found = chosen(await self._candidates(), request, self._services.clock.wall())
             return await self._delete(found, requester, dry_run=request.dry_run)
 
-    async def daily(self) -> None:
-        """Delete what is older than is kept, or more, now and once a day: a task."""
-        while True:
-            try:
-                await self._keep_limits()
-            except BridgeError as error:
-                log.warning("old sessions could not be deleted", code=error.code)
-            except Exception:
-                # The top of a task.
-                log.exception("old sessions could not be deleted")
-            await anyio.sleep(DAY)
+    async def watch(self) -> None:
+        """Delete what is older than is kept, or more, from the start on: a task."""
+        for hour in count():
+            if hour % 24 == 0:
+                await self._attempt(self._keep_days)
+            await self._attempt(self._keep_bound)
+            await anyio.sleep(HOUR)
 
-    async def _keep_limits(self) -> None:
-        limits = self._setting.config().limits
-        await self.prune(PruneRequest(older_than=limits.retention_days * DAY), _RETENTION)
-        if limits.max_store_mb is None:
+    async def _attempt(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except BridgeError as error:
+            log.warning("old sessions could not be deleted", code=error.code)
+        except Exception:
+            # The top of a task.
+            log.exception("old sessions could not be deleted")
+
+    async def _keep_days(self) -> None:
+        days = self._setting.config().limits.retention_days
+        await self.prune(PruneRequest(older_than=days * 24 * HOUR), _RETENTION)
+
+    async def _keep_bound(self) -> None:
+        bound = self._setting.config().limits.max_store_mb
+        if bound is None:
             return
         async with self._one:
-            surplus = await self._services.log.bytes_on_disk() - limits.max_store_mb * 1024**2
+            surplus = await self._services.log.bytes_on_disk() - bound * 1024**2
             if surplus <= 0:
                 return
             candidates = await self._candidates()
@@ -102,21 +112,20 @@ class Keeping:
     # ---- What may be deleted ----
 
     async def _candidates(self) -> list[Candidate]:
-        if not any(map(self._idle, self._directory)):
+        if not self._idle():
             return []
         used = await self._services.ledger.last_used()
         unfinished = await self._services.ledger.unfinished()
         return [
             Candidate(s.key, s.record.state, _moment(used.get(str(s.key)) or s.record.created_at))
-            for s in self._directory
-            if self._idle(s) and str(s.key) not in unfinished
+            for s in self._idle().values()
+            if str(s.key) not in unfinished
         ]
 
-    def _idle(self, session: Session) -> bool:
-        """Whether a session may go: what was spawned below it is found only by its key."""
-        if not session.at_rest:
-            return False
-        return not any(s.active for s in self._directory.with_descendants([session]))
+    def _idle(self) -> dict[SessionKey, Session]:
+        """Return what may go, now; what lives below a session is found only by its key."""
+        above = self._directory.above_active()
+        return {s.key: s for s in self._directory if s.at_rest and s.key not in above}
 
     # ---- Deleting ----
 
@@ -126,12 +135,12 @@ class Keeping:
         out: list[Pruned] = []
         try:
             for start in range(0, len(found), BATCH):
-                batch = [(c, self._directory.get(c.key)) for c in found[start : start + BATCH]]
                 # It may have been taken up since it was chosen; from here on nothing is awaited.
-                idle = [(c, s) for c, s in batch if s is not None and self._idle(s)]
+                idle = self._idle()
+                batch = [c for c in found[start : start + BATCH] if c.key in idle]
                 if not dry_run:
-                    await self._delete_batch([session for _, session in idle], requester)
-                out += [_pruned(candidate, session) for candidate, session in idle]
+                    await self._delete_batch([idle[c.key] for c in batch], requester)
+                out += [_pruned(candidate, idle[candidate.key]) for candidate in batch]
         finally:
             if out and not dry_run:
                 await self._reclaim(out)

@@ -87,7 +87,7 @@ class Router(Owner):
         self._keeping = Keeping(
             self._directory, self._runs, self._services, self._audit, self._setting, self._session
         )
-        self._tasks.start_soon(self._keeping.daily, name="retention")
+        self._tasks.start_soon(self._keeping.watch, name="retention")
         self._accepting = Accepting(
             self._directory,
             self._runs,
