@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from acpbridge.cli.tables import clock
 from acpbridge.model.display import escape
 from acpbridge.model.permission import OptionKind, ToolKind
 from acpbridge.permissions.policy import names_bypass, names_mode
@@ -68,7 +69,7 @@ def render(question: Question) -> str:
     for block in subject.get("content") or ():
         out += _block_lines(block)
     if question.get("expiresAt"):
-        out.append(f"  expires  {_word(question['expiresAt'])}, then it is denied")
+        out.append(f"  expires  {clock(question['expiresAt'])}, then it is denied")
     return "\n".join([*out, "  options", *option_lines(question)])
 
 

@@ -426,3 +426,14 @@ def test_any_data_gives_a_config_or_a_config_error(value: object) -> None:
 @given(st.text())
 def test_any_text_gives_a_config_or_a_config_error(text: str) -> None:
     check_any(text)
+
+
+def test_how_long_an_idle_daemon_lives_is_configured_and_is_for_ever_by_default() -> None:
+    assert read("").daemon.idle_exit_seconds is None
+    assert read("daemon: {}").daemon.idle_exit_seconds is None
+    for key in ("idleExitSeconds", "idle_exit_seconds"):
+        assert read(f"daemon: {{{key}: 0.5}}").daemon.idle_exit_seconds == 0.5
+    for value in ("0", "-1", "true", "'5'", ".inf", "[1]"):
+        error = problem(f"daemon:\n  idleExitSeconds: {value}\n")
+        assert (error.data["line"], error.data["key"]) == (2, "daemon.idleExitSeconds")
+    assert problem("daemon:\n  idleSeconds: 1\n").data["key"] == "daemon.idleSeconds"
