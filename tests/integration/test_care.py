@@ -297,6 +297,24 @@ def test_commands_that_meet_a_daemon_on_its_way_out_have_the_next_one_started(ho
         assert (done.code, done.out) == (0, "here\n"), done
 
 
+@pytest.mark.parametrize("command", [["run", "say next"], ["sessions"], ["daemon", "start"]])
+def test_who_connects_in_the_very_moment_of_the_end_gets_the_next_daemon(
+    home: Home, command: list[str]
+) -> None:
+    path = home.path / "daemon.sock"
+    with socket.socket(socket.AF_UNIX) as ending:
+        ending.bind(str(path))
+        ending.listen()
+        ending.settimeout(20)
+        with home.running(*command) as process:
+            client, _ = ending.accept()
+            path.unlink()
+            client.close()
+            out, err = process.communicate(timeout=30)
+            assert (process.returncode, out.strip() != b"") == (0, True), err
+    assert home.status()["daemon"]["pid"] == home.daemon_pid()
+
+
 # ---- dead, frozen, deaf ----
 
 
