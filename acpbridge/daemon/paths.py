@@ -4,9 +4,8 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from acpbridge.errors import BridgeError
 
@@ -14,8 +13,7 @@ from acpbridge.errors import BridgeError
 SOCKET_PATH_LIMIT: Final = 107
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(NamedTuple):
     """The files of one state directory.
 
     Attributes:

@@ -461,3 +461,14 @@ def test_a_mistake_in_how_a_person_is_called_is_named(text: str, key: str) -> No
     with pytest.raises(BridgeError) as caught:
         load(text, "config.yaml", "/home/me")
     assert (caught.value.code, caught.value.data["key"]) == ("config_error", key)
+
+
+def test_how_long_an_idle_daemon_lives_is_configured_and_is_for_ever_by_default() -> None:
+    assert read("").daemon.idle_exit_seconds is None
+    assert read("daemon: {}").daemon.idle_exit_seconds is None
+    for key in ("idleExitSeconds", "idle_exit_seconds"):
+        assert read(f"daemon: {{{key}: 0.5}}").daemon.idle_exit_seconds == 0.5
+    for value in ("0", "-1", "true", "'5'", ".inf", "[1]"):
+        error = problem(f"daemon:\n  idleExitSeconds: {value}\n")
+        assert (error.data["line"], error.data["key"]) == (2, "daemon.idleExitSeconds")
+    assert problem("daemon:\n  idleSeconds: 1\n").data["key"] == "daemon.idleSeconds"
