@@ -251,6 +251,15 @@ class _Base:
         log.warning("store", trouble=self.trouble)
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is up below the faces."""
+
+    router: Router
+    supervisor: Supervisor
+    audit: Audit
+
+
 def _in_process(name: AgentId) -> AgentDefinition:
     return AgentDefinition(name, name=str(name), kind=RuntimeKind.PYTHON, facts=catalogue.PYTHON)
 
@@ -265,7 +274,7 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
     nofile: int | None = None,
     agents: Mapping[AgentId, Agent] | None = None,
     log_to: Callable[[Callable[[Any], Any]], None] = logs.to_stderr,
-) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
+) -> AsyncIterator[Opened]:
     """Bring up everything below the faces, in the state directory that is already locked.
 
     Args:
@@ -310,7 +319,7 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
             )
             async with Router(services, supervisor, audit, setting) as router:
                 sink.router = router
-                yield router, supervisor, audit
+                yield Opened(router, supervisor, audit)
     finally:
         audit.close()
 
@@ -357,6 +366,35 @@ def _notices(base: _Base, ledger: Ledger, session_log: SessionLog) -> list[str]:
     return [*base.notices, *base.trouble, *problem, *ledger.notices, *session_log.notices]
 
 
+@asynccontextmanager
+async def serve_clients(
+    paths: Paths, opened: Opened, configuration: ConfigFile, stop: Callable[[bool], None]
+) -> AsyncIterator[None]:
+    """Serve clients on the control socket beside the body.
+
+    Args:
+        paths: of the state directory.
+        opened: what they come to.
+        configuration: read already.
+        stop: what their wish to stop the daemon comes to; True: at once.
+    """
+
+    async def denied(pid: int, uid: int) -> None:
+        await opened.audit.note("denied_connect", {"pid": pid, "uid": uid})
+
+    duties = Duties(
+        owner_of=opened.supervisor.owner_of,
+        vanished=opened.router.vanished,
+        stop=stop,
+        denied=denied,
+        limit=configuration.current().limits.max_message_bytes,
+    )
+    server = Server(opened.router, duties)
+    listener = await unix.listen(paths.socket)
+    async with listener, background(lambda: server.listen(listener)):
+        yield
+
+
 async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
     """Run the daemon of a state directory until it is told to stop.
 
@@ -384,8 +422,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
         containment=ShimContainment.name,
     )
     faults = faults_from(os.environ)
-    opened = open_router(paths, configuration, info, faults, nofile=nofile)
-    async with opened as (router, supervisor, audit):
+    async with open_router(paths, configuration, info, faults, nofile=nofile) as opened:
         stopping = anyio.Event()
 
         def stop(force: bool) -> None:  # noqa: FBT001 - one of two words on the wire
@@ -393,26 +430,16 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
                 _leave_now()
             stopping.set()
 
-        async def denied(pid: int, uid: int) -> None:
-            await audit.note("denied_connect", {"pid": pid, "uid": uid})
-
-        duties = Duties(
-            owner_of=supervisor.owner_of,
-            vanished=router.vanished,
-            stop=stop,
-            denied=denied,
-            limit=configuration.current().limits.max_message_bytes,
-        )
-        server = Server(router, duties)
-        listener = await unix.listen(paths.socket)
-        serving = (lambda: server.listen(listener), lambda: _obey_signals(stopping))
-        async with listener, background(*serving):
+        async with (
+            serve_clients(paths, opened, configuration, stop),
+            background(lambda: _obey_signals(stopping)),
+        ):
             ready()
             log.info("ready", pid=info.pid, home=info.home)
             await stopping.wait()
             log.info("stopping")
             with anyio.move_on_after(STOP_LIMIT, shield=True):
-                await router.stop()
+                await opened.router.stop()
     paths.socket.unlink(missing_ok=True)
     log.info("stopped")
 

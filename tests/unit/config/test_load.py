@@ -10,6 +10,7 @@ from acpbridge.config.load import load
 from acpbridge.config.snapshot import Config, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import agent_id
 
 HOME = "/home/ann"
 
@@ -67,6 +68,7 @@ def test_the_documented_example_loads() -> None:
     assert reviewer.mcp_servers == (server,)
     assert summariser.kind is RuntimeKind.PYTHON
     assert summariser.entry == "shop.agents:summariser"
+    assert summariser.facts.asking_mode == "default"
     assert summariser.python == f"{HOME}/src/shop/.venv/bin/python"
     assert config.limits == Limits()
     assert config.warnings == ()
@@ -256,6 +258,18 @@ def test_an_unknown_key_is_named_at_every_level(text: str, line: int, key: str) 
             "agents.list.0.runtime.entry",
         ),
         (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: 'agent.py:one'}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: '../agent.py:one'}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: 'a b:one'}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
             "agents: {list: [{id: x, runtime: {kind: python, entry: 'a:b', command: [x]}}]}",
             "agents.list.0.runtime",
         ),
@@ -426,3 +440,12 @@ def test_any_data_gives_a_config_or_a_config_error(value: object) -> None:
 @given(st.text())
 def test_any_text_gives_a_config_or_a_config_error(text: str) -> None:
     check_any(text)
+
+
+@pytest.mark.parametrize(
+    ("entry", "means"),
+    [("~/agents/one.py:one", "/home/u/agents/one.py:one"), ("/a b/one.py:one", "/a b/one.py:one")],
+)
+def test_an_agent_may_be_a_file_that_is_named_by_its_whole_path(entry: str, means: str) -> None:
+    text = f"agents: {{list: [{{id: x, runtime: {{kind: python, entry: '{entry}'}}}}]}}"
+    assert load(text, "config.yaml", "/home/u").agents[agent_id("x")].entry == means
