@@ -171,6 +171,15 @@ class _Base:
         log.warning("store", trouble=self.trouble)
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is up below the faces."""
+
+    router: Router
+    supervisor: Supervisor
+    audit: Audit
+
+
 def _in_process(name: AgentId) -> AgentDefinition:
     return AgentDefinition(name, name=str(name), kind=RuntimeKind.PYTHON, facts=catalogue.PYTHON)
 
@@ -185,7 +194,7 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
     nofile: int | None = None,
     agents: Mapping[AgentId, Agent] | None = None,
     log_to: Callable[[Callable[[Any], Any]], None] = logs.to_stderr,
-) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
+) -> AsyncIterator[Opened]:
     """Bring up everything below the faces, in the state directory that is already locked.
 
     Args:
@@ -240,7 +249,7 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
             )
             async with Router(services, supervisor, audit, setting) as router:
                 sink.router, sink.errands = router, errands
-                yield router, supervisor, audit
+                yield Opened(router, supervisor, audit)
     finally:
         audit.close()
 
@@ -295,6 +304,42 @@ def _notices(base: _Base, ledger: Ledger, session_log: SessionLog) -> list[str]:
     ]
 
 
+@asynccontextmanager
+async def serve_clients(
+    paths: Paths,
+    opened: Opened,
+    configuration: ConfigFile,
+    stop: Callable[[bool], None],
+    stopping: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[Server]:
+    """Serve clients on the control socket beside the body.
+
+    Args:
+        paths: of the state directory.
+        opened: what they come to.
+        configuration: read already.
+        stop: what their wish to stop the daemon comes to; True: at once.
+        stopping: whether it is on its way out.
+    """
+
+    async def denied(pid: int, uid: int) -> None:
+        await opened.audit.note("denied_connect", {"pid": pid, "uid": uid})
+
+    duties = Duties(
+        owner_of=opened.supervisor.owner_of,
+        vanished=opened.router.vanished,
+        stop=stop,
+        denied=denied,
+        limit=configuration.current().limits.max_message_bytes,
+        stopping=stopping,
+        notify=lambda: configuration.current().notify.terminal,
+    )
+    server = Server(opened.router, duties)
+    listener = await unix.listen(paths.socket)
+    async with listener, background(lambda: server.listen(listener)):
+        yield server
+
+
 async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | None = None) -> None:
     """Run the daemon of a state directory until it is told to stop.
 
@@ -324,39 +369,25 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
     )
     faults = faults_from(os.environ)
     log_to = logs.to_stderr if log_file is None else partial(logs.to_file, log_file)
-    opened = open_router(paths, configuration, info, faults, nofile=nofile, log_to=log_to)
-    async with opened as (router, supervisor, audit):
-        lifetime = Lifetime(detached=log_file is not None)
+    opening = open_router(paths, configuration, info, faults, nofile=nofile, log_to=log_to)
+    lifetime = Lifetime(detached=log_file is not None)
+    async with opening as opened:
+        serving = serve_clients(paths, opened, configuration, lifetime.stop, lifetime.stopping)
+        async with serving as server:
 
-        async def denied(pid: int, uid: int) -> None:
-            await audit.note("denied_connect", {"pid": pid, "uid": uid})
+            async def leave_when_idle() -> None:
+                await lifetime.leave_when_idle(
+                    lambda: configuration.current().daemon.idle_exit_seconds,
+                    server.idle_since,
+                    opened.router.busy,
+                )
 
-        duties = Duties(
-            owner_of=supervisor.owner_of,
-            vanished=router.vanished,
-            stop=lifetime.stop,
-            denied=denied,
-            limit=configuration.current().limits.max_message_bytes,
-            stopping=lifetime.stopping,
-            notify=lambda: configuration.current().notify.terminal,
-        )
-        server = Server(router, duties)
-        listener = await unix.listen(paths.socket)
-
-        async def leave_when_idle() -> None:
-            await lifetime.leave_when_idle(
-                lambda: configuration.current().daemon.idle_exit_seconds,
-                server.idle_since,
-                router.busy,
-            )
-
-        serving = (lambda: server.listen(listener), lifetime.obey_signals, leave_when_idle)
-        async with listener, background(*serving):
-            ready()
-            log.info("ready", pid=info.pid, home=info.home)
-            await lifetime.over()
-            log.info("stopping")
-            with anyio.move_on_after(STOP_LIMIT, shield=True):
-                await router.stop()
+            async with background(lifetime.obey_signals, leave_when_idle):
+                ready()
+                log.info("ready", pid=info.pid, home=info.home)
+                await lifetime.over()
+                log.info("stopping")
+                with anyio.move_on_after(STOP_LIMIT, shield=True):
+                    await opened.router.stop()
     paths.socket.unlink(missing_ok=True)
     log.info("stopped")

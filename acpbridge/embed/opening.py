@@ -1,14 +1,16 @@
 """`open_bridge` and `connect`: a bridge in this process, and one over the daemon.
 
-A bridge in this process is a daemon without a socket: it holds the same lock, keeps its records in
-the same state directory, and starts ACP agents behind the same keeper and shims. It is never a
-subreaper, handles no signal and changes no limit: the process is somebody else's.
+A bridge in this process does what the daemon does: it holds the same lock, keeps its records in the
+same state directory, starts ACP agents behind the same keeper and shims, and serves the same
+socket, so that a person can look, answer and kill from a terminal. But it is never a subreaper,
+handles no signal, changes no limit and cannot be stopped from outside: the process is somebody
+else's.
 """
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -17,12 +19,13 @@ import anyio
 import structlog
 
 from acpbridge import __version__, logs
-from acpbridge.app import STOP_LIMIT, faults_from, open_router
+from acpbridge.app import STOP_LIMIT, faults_from, open_router, serve_clients
 from acpbridge.config.environment import MARK
 from acpbridge.controller import census
 from acpbridge.controller.containment import ShimContainment
 from acpbridge.daemon import client as daemon
 from acpbridge.daemon.configfile import ConfigFile
+from acpbridge.daemon.frozen import not_a_daemon
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, find, make_private
 from acpbridge.daemon.remote import RemoteRouter
@@ -64,8 +67,8 @@ async def open_bridge(
     own = {agent_id(name): agent for name, agent in (agents or {}).items()}
     paths = _paths(home)
     make_private(paths.home)
-    lock = _locked(paths)
-    try:
+    make_private(paths.socket.parent)
+    with _locked(paths):
         configuration = ConfigFile(paths.config)
         configuration.first()
         router = open_router(
@@ -76,16 +79,14 @@ async def open_bridge(
             agents=own,
             log_to=_log_unless_configured,
         )
-        async with router as (opened, _, _):
-            enter = _entering(opened)
+        async with router as opened:
+            enter = _entering(opened.router)
             try:
-                async with enter() as visit:
+                async with serve_clients(paths, opened, configuration, _no_stop), enter() as visit:
                     yield Bridge(visit, enter, on_question)
             finally:
                 with anyio.move_on_after(STOP_LIMIT, shield=True):
-                    await opened.stop()
-    finally:
-        lock.release()
+                    await opened.router.stop()
 
 
 @asynccontextmanager
@@ -127,16 +128,28 @@ def _supervised() -> bool:
     return bool(os.environ.get(MARK)) or any(census.marker(pid, MARK) for pid, _ in line)
 
 
-def _locked(paths: Paths) -> DaemonLock:
-    lock = DaemonLock(paths.lock)
+@contextmanager
+def _locked(paths: Paths) -> Iterator[None]:
+    lock = DaemonLock(paths.lock, program=True)
     try:
         lock.acquire()
     except BridgeError as error:
         if error.code != "daemon_running":
             raise
-        hint = "Work through it by acpbridge.connect(), or stop it: acpbridge daemon stop."
+        hint = "Work through it by acpbridge.connect(), or end it."
         raise BridgeError(error.code, error.message, hint=hint, data=error.data) from None
-    return lock
+    try:
+        yield
+    finally:
+        # The socket goes before the lock: whoever has the lock next has it for their own.
+        paths.socket.unlink(missing_ok=True)
+        lock.release()
+
+
+def _no_stop(force: bool) -> None:  # noqa: FBT001 - one of two words on the wire
+    """Refuse to end somebody's program by `acpbridge daemon stop`."""
+    del force
+    raise not_a_daemon(os.getpid())
 
 
 def _info(paths: Paths) -> DaemonInfo:
@@ -146,7 +159,7 @@ def _info(paths: Paths) -> DaemonInfo:
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         version=__version__,
         home=str(paths.home),
-        socket="",
+        socket=str(paths.socket),
         containment=ShimContainment.name,
     )
 

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 import acpbridge
@@ -16,7 +17,7 @@ from acpbridge import Answer, Bridge, BridgeError, OpenQuestion, Turn
 from acpbridge.config.environment import MARK
 from acpbridge.permissions.audit import verify
 from fixtures.fake_acp import fake_agent
-from tests.integration.daemon_home import daemon_home
+from tests.integration.daemon_home import Done, Home, daemon_home
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -224,10 +225,51 @@ async def test_the_lock_is_the_daemons_and_says_how_to_go_on(tmp_path: Path) -> 
                     raise AssertionError
             assert caught.value.code == "daemon_running"
             assert "acpbridge.connect()" in caught.value.hint
+            assert caught.value.data == {"pid": home.daemon_pid()}
         async with in_process(tmp_path / "other"):
-            with pytest.raises(BridgeError, match=f"pid {os.getpid()}"):
+            with pytest.raises(
+                BridgeError, match=f"A program has opened its bridge already .pid {os.getpid()}"
+            ):
                 async with acpbridge.open_bridge(tmp_path / "other" / "home"):
                     raise AssertionError
+
+
+async def test_a_person_at_a_terminal_can_look_answer_and_kill_and_not_stop_the_program(
+    tmp_path: Path,
+) -> None:
+    async def command(*args: str) -> Done:
+        return await anyio.to_thread.run_sync(home.run, *args)
+
+    with anyio.fail_after(HANG):
+        async with in_process(tmp_path) as bridge:
+            home = Home(tmp_path / "home")
+            async with bridge.start("ask", agent="helper", on_question=leave) as run:
+                while (await run.next_event()) is not None and not await bridge.questions():
+                    pass
+                (question,) = (await command("permissions", "--json")).json["permissions"]
+                assert question["sessionKey"] == run.key
+                answered = await command("permissions", "answer", question["id"], "--allow")
+                assert answered.code == 0
+                assert (await run.result()).text == "allowed: True"
+            async with bridge.start("hang", agent="fake") as run:
+                async for event in run:
+                    if event.type == "process_started":
+                        break
+                status = (await command("status", "--json")).json
+                assert status["daemon"]["pid"] == os.getpid()
+                assert (await command("kill", run.key, "--now")).code == 0
+                assert (await run.result()).outcome == "cancelled"
+            for words in (["stop"], ["stop", "--force"]):
+                done = await command("daemon", *words)
+                assert done.code == 1
+                assert f"The process {os.getpid()} is a program" in done.err
+            assert (await bridge.run("still here", agent="helper")).ok
+    assert not (tmp_path / "home" / "daemon.sock").exists()
+    assert (await command("daemon", "stop")).out == "no daemon\n"
+
+
+async def leave(question: OpenQuestion) -> None:
+    """Leave it to the inbox."""
 
 
 async def test_an_error_of_the_program_comes_out_as_it_is_and_leaves_nothing(

@@ -10,6 +10,7 @@ from acpbridge.config.load import load
 from acpbridge.config.snapshot import Config, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import agent_id
 
 HOME = "/home/ann"
 
@@ -67,6 +68,7 @@ def test_the_documented_example_loads() -> None:
     assert reviewer.mcp_servers == (server,)
     assert summariser.kind is RuntimeKind.PYTHON
     assert summariser.entry == "shop.agents:summariser"
+    assert summariser.facts.asking_mode == "default"
     assert summariser.python == f"{HOME}/src/shop/.venv/bin/python"
     assert config.limits == Limits()
     assert config.warnings == ()
@@ -253,6 +255,18 @@ def test_an_unknown_key_is_named_at_every_level(text: str, line: int, key: str) 
         ("agents: {list: [{id: x, runtime: {kind: python}}]}", "agents.list.0.runtime"),
         (
             "agents: {list: [{id: x, runtime: {kind: python, entry: nope}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: 'agent.py:one'}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: '../agent.py:one'}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: 'a b:one'}}]}",
             "agents.list.0.runtime.entry",
         ),
         (
@@ -472,3 +486,12 @@ def test_how_long_an_idle_daemon_lives_is_configured_and_is_for_ever_by_default(
         error = problem(f"daemon:\n  idleExitSeconds: {value}\n")
         assert (error.data["line"], error.data["key"]) == (2, "daemon.idleExitSeconds")
     assert problem("daemon:\n  idleSeconds: 1\n").data["key"] == "daemon.idleSeconds"
+
+
+@pytest.mark.parametrize(
+    ("entry", "means"),
+    [("~/agents/one.py:one", "/home/u/agents/one.py:one"), ("/a b/one.py:one", "/a b/one.py:one")],
+)
+def test_an_agent_may_be_a_file_that_is_named_by_its_whole_path(entry: str, means: str) -> None:
+    text = f"agents: {{list: [{{id: x, runtime: {{kind: python, entry: '{entry}'}}}}]}}"
+    assert load(text, "config.yaml", "/home/u").agents[agent_id("x")].entry == means
