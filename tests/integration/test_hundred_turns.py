@@ -1,6 +1,7 @@
 """A hundred turns open at one instant on one daemon, each with an agent process of its own."""
 
 import json
+import os
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -53,8 +54,11 @@ def watch_all(home: Home) -> str:
     shims = [p["pid"] for row in rows for p in row["processes"] if p["role"] == "shim"]
     pid = status["daemon"]["pid"]
     rss, pss = kilobytes(pid, "status", "VmRSS"), kilobytes(pid, "smaps_rollup", "Pss")
+    ticks = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    cpu = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
     one = sum(kilobytes(shim, "smaps_rollup", "Pss") for shim in shims) // TURNS
-    return f"status --json {took:.2f} s; daemon RSS {rss} kB, PSS {pss} kB; a shim PSS {one} kB"
+    memory = f"daemon RSS {rss} kB, PSS {pss} kB; a shim PSS {one} kB"
+    return f"status --json {took:.2f} s; daemon CPU so far {cpu:.1f} s; {memory}"
 
 
 def answer_all(daemon: Quick, runs: list[Any]) -> None:

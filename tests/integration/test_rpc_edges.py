@@ -1,12 +1,17 @@
 """JSON-RPC at its edges, towards agents: through the whole path, by what either side logs."""
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from acpbridge import __version__
+from acpbridge.daemon.paths import Paths
+from acpbridge.daemon.wire import WIRE_VERSION
+from acpbridge.router.turns import INBOX_LIMIT
 from tests.integration.daemon_home import LIMIT, PAUSE, Done, Home, daemon_home
 from tests.integration.traffic import Look, client, ended, log_option, prompt, start, texts
 
@@ -18,7 +23,7 @@ SETUP = ["initialize", "session/new"]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     with daemon_home(tmp_path_factory.mktemp("rpc")) as made:
         made.env["ACME_API_KEY"] = SECRET
-        made.configure(fake=log_option(made))
+        made.configure(fake=log_option(made), single=("--busy", "error", *log_option(made)))
         assert made.run("daemon", "start").code == 0
         yield made
 
@@ -32,6 +37,7 @@ ODD_IDS: tuple[Any, ...] = ("init-1", 1, "1", 0, "", -5, 2**63, "9be3b1a8-7c4b",
 
 
 def test_case_144_each_open_question_is_answered_with_its_id_as_it_came(home: Home) -> None:
+    """And a cancel answers all of them: C10."""
     look = Look(home)
     lines = [f"next-id {json.dumps(value)}\nbg ask" for value in ODD_IDS]
     with client(home) as daemon:
@@ -89,6 +95,7 @@ def test_case_149_a_malformed_answer_fails_its_prompt_at_once_and_no_other(home:
 
 
 def test_case_150_notifications_get_no_byte_in_return(home: Home) -> None:
+    """C25: an unknown notification is ignored."""
     look = Look(home)
     update = {"sessionId": "nowhere", "update": {"sessionUpdate": "plan", "entries": []}}
     lines = [
@@ -111,6 +118,7 @@ def test_case_150_notifications_get_no_byte_in_return(home: Home) -> None:
 
 
 def test_case_151_unknown_requests_are_refused_at_once(home: Home) -> None:
+    """C25: an unknown request is method not found."""
     look = Look(home)
     lines = ["next-id 3", "call _vendor/drain {}", 'call terminal/create {"command":"ls"}']
     lines += [f'call {name} {{"path":"/etc/passwd"}}' for name in ("fs/read_text_file", "fs/x")]
@@ -122,6 +130,18 @@ def test_case_151_unknown_requests_are_refused_at_once(home: Home) -> None:
         (number, -32601) for number in (3, 0, 1, 2, 3, 4)
     ]
     assert all(wait < 5 for wait in look.waits)
+
+
+def test_c28_an_agent_sees_one_prompt_at_a_time(home: Home) -> None:
+    look = Look(home)
+    with client(home) as daemon:
+        key = ended(daemon, "say up", agent="single", mode="session")["key"]
+        runs = [start(daemon, f"sleep 100\nsay {n}", session=key)["runId"] for n in range(4)]
+        ends = [daemon.call("wait", runId=run)["outcome"] for run in runs]
+        daemon.call("close", key=key)
+    assert ends == ["completed"] * 4
+    prompts = [m["params"]["prompt"] for m in look.sent_to_agent if m["method"][-6:] == "prompt"]
+    assert [blocks[0]["text"][-1] for blocks in prompts] == ["p", "0", "1", "2", "3"]
 
 
 def test_case_154_equal_ids_of_both_directions_do_not_mix(home: Home) -> None:
@@ -186,3 +206,45 @@ def assert_kept_secret(home: Home, done: Done, look: Look) -> None:
     files = [path for path in home.path.rglob("*") if path.is_file() and path.suffix != ".log"]
     assert files
     assert [str(path) for path in files if SECRET.encode() in path.read_bytes()] == []
+
+
+def on_the_wire(home: Home, *requests: tuple[str, Any]) -> list[Any]:
+    """Say hello to the daemon and make requests; return what was answered, in their order."""
+    hello = ("hello", {"version": __version__, "wire": WIRE_VERSION})
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(LIMIT)
+        sock.connect(str(Paths(home.path, home.path / "config.yaml").socket))
+        with sock.makefile("rwb") as file:
+            for number, (method, params) in enumerate((hello, *requests)):
+                message = {"jsonrpc": "2.0", "id": number, "method": method}
+                given = message if params is ... else {**message, "params": params}
+                file.write(json.dumps(given).encode() + b"\n")
+            file.flush()
+            answers = {m["id"]: m for m in (json.loads(file.readline()) for _ in range(number + 1))}
+    return [answers[number] for number in range(1, len(requests) + 1)]
+
+
+def test_case_156_the_daemon_answers_each_fault_with_its_code(home: Home) -> None:
+    with client(home) as daemon:
+        key = start(daemon, "hang")["key"]
+        for _ in range(INBOX_LIMIT):
+            start(daemon, "say on", session=key)
+        content = [{"type": "text", "text": "x"}]
+        wrong: list[tuple[str, Any, int, str]] = [
+            ("nonsense", {}, -32601, "method_not_found"),
+            ("run", ..., -32602, "invalid_params"),
+            ("run", [content], -32602, "invalid_params"),
+            ("run", "text", -32600, "invalid_message"),
+            ("run", {"content": "text"}, -32602, "invalid_params"),
+            ("run", {"content": content, "timeout": "soon"}, -32602, "invalid_params"),
+            ("cancel", {"key": 5}, -32602, "invalid_params"),
+            ("cancel", {"key": "gone"}, -32002, "no_such_session"),
+            ("answer", {"id": "gone", "effect": "allow"}, -32002, "no_such_question"),
+            ("run", {"content": content, "session": key}, -32003, "busy"),
+        ]
+        answers = on_the_wire(home, *((method, params) for method, params, _, _ in wrong))
+        daemon.call("kill", keys=[key], grace=0)
+    told = [(a["error"]["code"], a["error"].get("data", {}).get("code")) for a in answers]
+    assert [code for code, _ in told] == [code for _, _, code, _ in wrong]
+    assert [word for _, word in told if word] == [w for *_, w in wrong if w != "invalid_message"]
+    assert "Traceback" not in json.dumps(answers)

@@ -61,6 +61,7 @@ def test_case_99_a_start_that_is_never_answered_ends_at_its_limit(home: Home, ag
 
 @pytest.mark.parametrize("number", VERSIONS)
 def test_case_100_another_version_is_refused_before_any_session(home: Home, number: int) -> None:
+    """C3: and the user is told."""
     look = Look(home)
     done = home.run("run", "--agent", f"v{number}", "say never")
     assert done.code == 6
@@ -73,6 +74,7 @@ def test_case_100_another_version_is_refused_before_any_session(home: Home, numb
 
 
 def test_case_103_new_and_loaded_sessions_name_directory_and_servers(home: Home) -> None:
+    """C6: the directory is absolute."""
     look = Look(home)
     with client(home) as daemon:
         first = ended(daemon, "say one", callerCwd=str(home.path))
