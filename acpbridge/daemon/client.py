@@ -18,8 +18,8 @@ from anyio.abc import SocketStream
 from acpbridge import __version__
 from acpbridge.config.environment import MARK
 from acpbridge.daemon import lock
+from acpbridge.daemon.params import write_run
 from acpbridge.daemon.paths import Paths, check_private, make_private
-from acpbridge.daemon.server import write_run
 from acpbridge.daemon.wire import (
     ATTEND,
     EVENTS,

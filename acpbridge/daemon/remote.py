@@ -5,21 +5,30 @@ daemon, from the kernel.
 """
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
+import anyio
+
 from acpbridge.daemon.client import DaemonClient, Events
+from acpbridge.daemon.params import write_prune
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester
-from acpbridge.model.sessions import CancelRung, Outcome
+from acpbridge.model.sessions import CancelRung, Outcome, SessionState
 from acpbridge.router.api import (
     CancelReceipt,
     Following,
     KillReceipt,
+    Pruned,
+    PruneRequest,
+    RestartReceipt,
+    RestartRequest,
     RunReceipt,
     RunRequest,
     RunResult,
+    SessionFollowing,
+    Span,
 )
 
 
@@ -41,12 +50,14 @@ class RemoteRouter:
             warnings=tuple(value["warnings"]),
         )
 
-    async def follow(self, key: str, after: int, requester: Requester) -> Following:
+    async def follow(
+        self, key: str, after: int, requester: Requester, span: Span | None = None
+    ) -> SessionFollowing:
         """Return a cursor; see `RouterApi.follow`."""
         del requester
-        async with AsyncExitStack() as stack:
-            events = await stack.enter_async_context(self._client.follow(key, after))
-            return _Following(events, stack.pop_all())
+        part = span or Span()
+        wanted = {"since": part.since, "live": part.live, "stored": part.stored}
+        return await _following(self._client.follow(key, after, **wanted))
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run; see `RouterApi.wait`."""
@@ -61,12 +72,35 @@ class RemoteRouter:
         status: dict[str, Any] = await self._client.call("status", key=key)
         return status
 
-    async def sessions(self, requester: Requester, *, everything: bool) -> list[dict[str, Any]]:
+    async def sessions(
+        self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
+    ) -> list[dict[str, Any]]:
         """Return rows; see `RouterApi.sessions`."""
         del requester
-        value = await self._client.call("sessions", all=everything)
+        value = await self._client.call("sessions", all=everything, agent=agent, cwd=cwd)
         rows: list[dict[str, Any]] = value["sessions"]
         return rows
+
+    async def restart(self, request: RestartRequest, requester: Requester) -> RestartReceipt:
+        """Give a session a new process; see `RouterApi.restart`."""
+        del requester
+        wanted = {"env": dict(request.env), "force": request.force, "fresh": request.fresh}
+        value = await self._client.call("restart", key=request.key, **wanted)
+        return RestartReceipt(
+            key=SessionKey.parse(value["key"]),
+            pid=value["pid"],
+            was=tuple(value["was"]),
+            opens=value["opens"],
+            mode=value["mode"],
+            context_lost=value["contextLost"],
+            took_ms=value["tookMs"],
+        )
+
+    async def prune(self, request: PruneRequest, requester: Requester) -> list[Pruned]:
+        """Delete sessions without a process; see `RouterApi.prune`."""
+        del requester
+        value = await self._client.call("prune", **write_prune(request))
+        return [_pruned(row) for row in value["pruned"]]
 
     async def cancel(self, key: str, grace: float, requester: Requester) -> CancelReceipt:
         """End the running turn; see `RouterApi.cancel`."""
@@ -100,6 +134,16 @@ class RemoteRouter:
         rows: list[dict[str, Any]] = (await self._client.call("questions"))["permissions"]
         return rows
 
+    async def watch(self, requester: Requester) -> Following:
+        """Return a cursor over the questions; see `RouterApi.watch`."""
+        del requester
+        return await _following(self._client.watch())
+
+    def attend(self, key: str, requester: Requester) -> None:
+        """Take note of a person; see `RouterApi.attend`."""
+        del requester
+        self._client.attend(key)
+
     async def answer(
         self,
         question: str,
@@ -114,6 +158,12 @@ class RemoteRouter:
         return dict(await self._client.answer(question, option=option_id, effect=effect, note=note))
 
 
+async def _following(entering: AbstractAsyncContextManager[Events]) -> "_Following":
+    async with AsyncExitStack() as stack:
+        events = await stack.enter_async_context(entering)
+        return _Following(events, stack.pop_all())
+
+
 class _Following:
     """A cursor whose events the daemon sends."""
 
@@ -121,11 +171,28 @@ class _Following:
         self._events = events
         self._stack = stack
 
+    @property
+    def newest(self) -> int:
+        return self._events.newest
+
     async def read(self) -> list[bytes]:
-        return [(await self._events.next()).raw]
+        try:
+            return [(await self._events.next()).raw]
+        except anyio.EndOfStream:
+            return []
 
     async def aclose(self) -> None:
         await self._stack.aclose()
+
+
+def _pruned(row: Mapping[str, Any]) -> Pruned:
+    return Pruned(
+        key=SessionKey.parse(row["key"]),
+        state=SessionState(row["state"]),
+        cwd=row["cwd"],
+        created_at=row["createdAt"],
+        last_used_at=row["lastUsedAt"],
+    )
 
 
 def _kill_receipt(value: Mapping[str, Any]) -> KillReceipt:

@@ -7,7 +7,6 @@ inside a supervised tree is an agent, whatever it says. Below is `RouterApi`; no
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final
 
@@ -17,21 +16,27 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
-from acpbridge.daemon.choices import read_choices, write_choices
 from acpbridge.daemon.lifetime import check_idle
+from acpbridge.daemon.params import (
+    count_of,
+    environment,
+    moment,
+    number,
+    read_prune,
+    read_run,
+    text,
+    word,
+)
 from acpbridge.daemon.wire import ATTEND, EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.permission import Effect, OnPermission
+from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.model.sessions import SessionState
 from acpbridge.protocol.jsonrpc import Call, Notification, Peer
 from acpbridge.router.api import (
     Following,
-    PruneRequest,
     RestartRequest,
     RouterApi,
-    RunRequest,
     Span,
 )
 from acpbridge.router.authorize import Action, Target, authorize
@@ -243,7 +248,7 @@ class _Client:
         return receipt.to_json()
 
     async def _wait(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        result = await self._router.wait(_text(params, "runId"), self._who)
+        result = await self._router.wait(text(params, "runId"), self._who)
         return {
             "runId": result.run_id,
             "outcome": result.outcome,
@@ -252,35 +257,35 @@ class _Client:
         }
 
     async def _status(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._router.status(_text(params, "key", ""), self._who)
+        return await self._router.status(text(params, "key", ""), self._who)
 
     async def _sessions(self, params: Mapping[str, Any]) -> dict[str, Any]:
         rows = await self._router.sessions(
             self._who,
             everything=params.get("all") is True,
-            agent=_text(params, "agent", ""),
-            cwd=_text(params, "cwd", ""),
+            agent=text(params, "agent", ""),
+            cwd=text(params, "cwd", ""),
         )
-        newest = _count(params, "newest")
+        newest = count_of(params, "newest")
         return {"sessions": rows if newest is None else rows[max(0, len(rows) - newest) :]}
 
     async def _matching(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"keys": await self._router.matching(_text(params, "agent", ""), self._who)}
+        return {"keys": await self._router.matching(text(params, "agent", ""), self._who)}
 
     async def _cancel(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        grace = _number(params, "grace")
-        key = _text(params, "key")
+        grace = number(params, "grace")
+        key = text(params, "key")
         receipt = await self._router.cancel(key, 2.0 if grace is None else grace, self._who)
         return receipt.to_json()
 
     async def _close(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"key": str(await self._router.close(_text(params, "key"), self._who))}
+        return {"key": str(await self._router.close(text(params, "key"), self._who))}
 
     async def _kill(self, params: Mapping[str, Any]) -> dict[str, Any]:
         keys = params.get("keys")
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise BridgeError("invalid_params", "keys must be a list of strings.")
-        receipts = await self._router.kill(keys, _number(params, "grace"), self._who)
+        receipts = await self._router.kill(keys, number(params, "grace"), self._who)
         return {
             "ok": not any(receipt.survivors for receipt in receipts),
             "results": [receipt.to_json() for receipt in receipts],
@@ -288,8 +293,8 @@ class _Client:
 
     async def _restart(self, params: Mapping[str, Any]) -> dict[str, Any]:
         request = RestartRequest(
-            key=_text(params, "key"),
-            env=_env(params),
+            key=text(params, "key"),
+            env=environment(params),
             force=params.get("force") is True,
             fresh=params.get("fresh") is True,
         )
@@ -310,11 +315,11 @@ class _Client:
         if option is not None and not isinstance(option, str):
             raise BridgeError("invalid_option", "optionId must be a string.")
         return await self._router.answer(
-            _text(params, "id"),
+            text(params, "id"),
             self._who,
             option_id=option,
-            effect=None if effect is None else _word(Effect, effect, "effect"),
-            note=_text(params, "note", ""),
+            effect=None if effect is None else word(Effect, effect, "effect"),
+            note=text(params, "note", ""),
         )
 
     async def _stop(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -331,11 +336,11 @@ class _Client:
         if type(after) is not int:
             raise BridgeError("invalid_params", "after must be a number of an event, or -N.")
         span = Span(
-            since=_moment(params, "since"),
+            since=moment(params, "since"),
             live=params.get("live", True) is not False,
             stored=params.get("stored") is True,
         )
-        following = await self._router.follow(_text(params, "key"), after, self._who, span)
+        following = await self._router.follow(text(params, "key"), after, self._who, span)
         return {**self._push_all(following), "newest": following.newest}
 
     async def _watch(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -373,132 +378,3 @@ class _Client:
         finally:
             self._following.pop(number, None)
             await following.aclose()
-
-
-def read_run(params: Mapping[str, Any]) -> RunRequest:
-    """Return the request that the params of `run` hold.
-
-    Raises:
-        BridgeError: `invalid_params`, naming the field.
-    """
-    content = params.get("content")
-    if not isinstance(content, list) or not content or not all(map(_is_block, content)):
-        raise BridgeError("invalid_params", "content must be a list of content blocks.")
-    return RunRequest(
-        content=tuple(content),
-        agent=_text(params, "agent", ""),
-        session=_text(params, "session", ""),
-        continue_last=params.get("continue") is True,
-        cwd=_text(params, "cwd", ""),
-        caller_cwd=_text(params, "callerCwd", ""),
-        env=_env(params),
-        one_shot=params.get("mode", "run") != "session",
-        on_permission=_word(OnPermission, params.get("onPermission", "ask"), "onPermission"),
-        timeout=_number(params, "timeout"),
-        detached=params.get("detach") is True,
-        correlation_id=_text(params, "correlationId", ""),
-        idempotency_key=_text(params, "idempotencyKey", ""),
-        **read_choices(params),
-    )
-
-
-def read_prune(params: Mapping[str, Any]) -> PruneRequest:
-    """Return the request that the params of `prune` hold.
-
-    Raises:
-        BridgeError: `invalid_params`, naming the field.
-    """
-    states = _words(params, "states")
-    return PruneRequest(
-        keys=_words(params, "keys"),
-        states=None
-        if states is None
-        else tuple(_word(SessionState, state, "states") for state in states),
-        older_than=_number(params, "olderThan"),
-        keep=_count(params, "keep") or 0,
-        dry_run=params.get("dryRun") is True,
-    )
-
-
-def write_run(request: RunRequest) -> dict[str, Any]:
-    """Return the params of `run` for a request; the inverse of `read_run`."""
-    return {
-        "content": [dict(block) for block in request.content],
-        "agent": request.agent,
-        "session": request.session,
-        "continue": request.continue_last,
-        "cwd": request.cwd,
-        "callerCwd": request.caller_cwd,
-        "env": dict(request.env),
-        "mode": "run" if request.one_shot else "session",
-        "onPermission": request.on_permission,
-        "timeout": request.timeout,
-        "detach": request.detached,
-        "correlationId": request.correlation_id,
-        "idempotencyKey": request.idempotency_key,
-        **write_choices(request),
-    }
-
-
-def _is_block(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("type"), str)
-
-
-def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = params.get(name, default)
-    if not isinstance(value, str):
-        raise BridgeError("invalid_params", f"{name} must be a string.")
-    return value
-
-
-def _env(params: Mapping[str, Any]) -> dict[str, str]:
-    env = params.get("env", {})
-    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
-        raise BridgeError("invalid_params", "env must map names to strings.")
-    return env
-
-
-def _moment(params: Mapping[str, Any], name: str) -> str:
-    """Return a moment in the shape that it has in events, "" where none is given."""
-    text = _text(params, name, "")
-    if not text:
-        return ""
-    try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        message = f"{name} must be a moment, as in 2026-01-31T12:00:00Z."
-        raise BridgeError("invalid_params", message) from None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _words(params: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    value = params.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise BridgeError("invalid_params", f"{name} must be a list of strings.")
-    return tuple(value)
-
-
-def _count(params: Mapping[str, Any], name: str) -> int | None:
-    value = params.get(name)
-    if value is not None and (type(value) is not int or value < 0):
-        raise BridgeError("invalid_params", f"{name} must be a number, 0 or more.")
-    return value
-
-
-def _number(params: Mapping[str, Any], name: str) -> float | None:
-    value = params.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise BridgeError("invalid_params", f"{name} must be a number of seconds.")
-    return float(value)
-
-
-def _word(kind: Any, value: Any, name: str) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        words = ", ".join(kind)
-        raise BridgeError("invalid_params", f"{name} must be one of {words}.") from None

@@ -228,7 +228,7 @@ class Following(Protocol):
     """A cursor over one session's numbered events."""
 
     async def read(self) -> list[bytes]:
-        """Return the next lines, at least one; waits for it. None at the end of one that ends."""
+        """Return the next lines, at least one; waits for it. Empty at its end, if it has one."""
         ...
 
     async def aclose(self) -> None:

@@ -99,14 +99,14 @@ def tmux(socket: Path, env: Mapping[str, str], *args: str) -> str:
 
 @contextmanager
 def terminal(
-    folder: Path, env: Mapping[str, str], *, columns: int = 100, rows: int = 40
+    folder: Path, env: Mapping[str, str], *, name: str = "seat", columns: int = 100, rows: int = 40
 ) -> Iterator[Screen]:
-    """Open a terminal with a plain shell in a folder; the server ends with the block."""
+    """Open a terminal with a plain shell in a folder; its server ends with the block."""
     if shutil.which("tmux") is None:
         if os.environ.get("CI"):
             pytest.fail("tmux is not installed, and continuous integration needs it")
         pytest.skip("tmux is not installed")
-    socket = folder / "tmux.sock"
+    socket = folder / f"{name}.sock"
     shown = {
         **env,
         "TERM": "xterm-256color",
@@ -115,12 +115,12 @@ def terminal(
         "LC_ALL": "C.UTF-8",
     }
     size = ("-x", str(columns), "-y", str(rows))
-    start = folder / "seat.bashrc"
+    start = folder / f"{name}.bashrc"
     start.write_text(f"PS1='{PROMPT.format(chr(92) + '#')} '\n", encoding="utf-8")
     shell = shlex.join(["/bin/bash", "--noprofile", "--rcfile", str(start), "-i"])
-    tmux(socket, shown, "new-session", "-d", "-s", "seat", *size, "-c", str(folder), shell)
+    tmux(socket, shown, "new-session", "-d", "-s", name, *size, "-c", str(folder), shell)
     server = int(tmux(socket, shown, "display-message", "-p", "#{pid}"))
-    screen = Screen(socket, "seat", shown)
+    screen = Screen(socket, name, shown)
     try:
         tmux(socket, shown, "set-option", "-g", "history-limit", "5000")
         tmux(socket, shown, "set-option", "-g", "window-size", "manual")
