@@ -112,15 +112,15 @@ def environment(params: Mapping[str, Any]) -> dict[str, str]:
 
 def moment(params: Mapping[str, Any], name: str) -> str:
     """Return a moment in the shape that it has in events, "" where none is given."""
-    text = text(params, name, "")
-    if not text:
+    given = text(params, name, "")
+    if not given:
         return ""
     try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
+        when = datetime.fromisoformat(given).astimezone(UTC)
     except (ValueError, OverflowError):
         message = f"{name} must be a moment, as in 2026-01-31T12:00:00Z."
         raise BridgeError("invalid_params", message) from None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def words(params: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
