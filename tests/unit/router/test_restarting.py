@@ -134,16 +134,34 @@ async def test_case_114_an_agent_that_is_deaf_to_its_cancel_is_ended_by_force(
         assert (await w.wait(run)).outcome is Outcome.CANCELLED
 
 
-async def test_a_context_that_is_lost_is_said(tmp_path: Path) -> None:
+async def test_a_conversation_that_would_be_lost_is_asked_for_before_anything_ends(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        w.runtime.script.caps = ()
+        run = await w.run("say a", one_shot=False)
+        await w.wait(run)
+        error = await refused("resume_not_found", restart(w, run.key))
+        assert "--fresh" in error.hint
+        assert len(w.runtime.running) == 1
+        receipt = await restart(w, run.key, fresh=True)
+        assert receipt.context_lost
+
+
+async def test_a_context_that_is_lost_is_said_and_only_where_that_was_wanted(
+    tmp_path: Path,
+) -> None:
     async with world(tmp_path) as w:
         run, _ = await w.done("say a")
         await w.rest(run.key)
         w.runtime.script.opens[Resume] = "resume_not_found"
-        receipt = await restart(w, run.key)
+        await refused("resume_not_found", restart(w, run.key))
+        await w.rest(run.key)
+        receipt = await restart(w, run.key, fresh=True)
         assert receipt.context_lost
         assert w.diary.lines[-1] == f"open {New.__name__}"
         kinds = [e.get("kind") for e in await w.events(run.key) if e["type"] == "notice"]
-        assert kinds == ["restart", "context_lost"]
+        assert kinds == ["restart", "restart", "context_lost"]
 
 
 async def test_a_closed_session_stays_closed(tmp_path: Path) -> None:
