@@ -64,6 +64,15 @@ def child_environment(
     return out | {HOME: home, MARK: mark}
 
 
+def fixed_values(definition: AgentDefinition) -> list[tuple[str, str]]:
+    """Return the names and values that a definition gives to its agent: some are secrets."""
+    pairs = list(definition.env_set.items())
+    for server in definition.mcp_servers:
+        both = (*server.get("env", ()), *server.get("headers", ()))
+        pairs += [(pair["name"], pair["value"]) for pair in both]
+    return pairs
+
+
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(
         name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

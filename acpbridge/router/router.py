@@ -7,7 +7,7 @@ what a session is made with.
 from contextlib import AsyncExitStack
 from typing import Any
 
-from acpbridge.config.environment import child_environment
+from acpbridge.config.environment import child_environment, fixed_values
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import AgentPath, SessionKey
@@ -179,10 +179,8 @@ class Router(Owner):
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
 
     def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
-        self._setting.learn(definition.env_set)
-        for server in definition.mcp_servers:
-            pairs = [*server.get("env", ()), *server.get("headers", ())]
-            self._setting.learn({pair["name"]: pair["value"] for pair in pairs})
+        for name, value in fixed_values(definition):
+            self._setting.learn({name: value})
         return Session(record, definition, self._spec, self._services)
 
     def _spec(self, session: Session) -> SessionSpec:
