@@ -82,6 +82,7 @@ class _Agent(_Strict):
     allow_bypass: StrictBool = False
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
+    auth_method: Word | None = None
     mcp_servers: list[_McpServer] = Field(default_factory=list)
 
 
@@ -172,6 +173,7 @@ def _definition(
         env_pass=tuple(agent.env.pass_),
         env_set=dict(agent.env.set),
         auth=agent.auth,
+        facts=replace(base.facts, auth_method=agent.auth_method or base.facts.auth_method),
         mcp_servers=tuple(_wire(source, path, i, s) for i, s in enumerate(agent.mcp_servers)),
         default=agent.default,
     )
