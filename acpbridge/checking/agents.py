@@ -15,6 +15,7 @@ import anyio
 from acpbridge import logs
 from acpbridge.checking.report import Check
 from acpbridge.checking.trial import Caller, Trial
+from acpbridge.config.environment import fixed_values
 from acpbridge.controller.containment import ShimContainment
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.errors import EXIT_INTERRUPTED, BridgeError
@@ -33,7 +34,8 @@ def check_agents(agents: list[Listed], caller: Caller) -> list[Check]:
     Raises:
         KeyboardInterrupt: when a person wants it ended; everything that was started is ended.
     """
-    redactor = Redactor(caller.env.items())
+    fixed = (pair for agent in agents for pair in fixed_values(agent.definition))
+    redactor = Redactor((*caller.env.items(), *fixed))
     logs.to_stderr(redactor.value, quiet=True)
     checks = anyio.run(_check_all, agents, caller, redactor)
     if checks is None:

@@ -25,11 +25,16 @@ def agents(ctx: click.Context, *, as_json: bool) -> int:
     """
     import os
 
+    from acpbridge.config.environment import fixed_values
     from acpbridge.daemon.configfile import ConfigFile
+    from acpbridge.redact import Redactor
     from acpbridge.runtimes.inventory import inventory
 
     config = ConfigFile(paths(ctx).config).first()
-    rows = [listed.to_json() for listed in inventory(config, os.environ, here())]
+    fixed = (pair for agent in config.agents.values() for pair in fixed_values(agent))
+    redactor = Redactor((*os.environ.items(), *fixed))
+    found = inventory(config, os.environ, here())
+    rows = [redactor.value(listed.to_json()) for listed in found]
     if as_json:
         print_json({"agents": rows})
     else:

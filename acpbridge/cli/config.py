@@ -1,5 +1,6 @@
 """`acpbridge config`: what the configuration file comes to."""
 
+import os
 from pathlib import Path
 
 import click
@@ -27,6 +28,7 @@ def check(ctx: click.Context, file: Path | None, *, as_json: bool) -> int:
     """
     from acpbridge.checking.bridge import check_config
     from acpbridge.checking.report import exit_status
+    from acpbridge.redact import Redactor
 
     found = paths(ctx)
     if file is not None:
@@ -40,8 +42,9 @@ def check(ctx: click.Context, file: Path | None, *, as_json: bool) -> int:
         fail(result.error)
     else:
         click.echo(" ".join(lines(result.message)))
+        redactor = Redactor(os.environ.items())
         for agent in () if loaded is None else loaded.agents.values():
-            what = " ".join(agent.command) or agent.entry or "as the catalogue says"
+            what = redactor.text(" ".join(agent.command)) or agent.entry or "as the catalogue says"
             mark = " (default)" if loaded is not None and agent is loaded.default else ""
             click.echo(f"  {agent.id}{mark}: {' '.join(lines(what))}")
         for warning in result.facts["warnings"]:

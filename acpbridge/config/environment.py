@@ -6,7 +6,7 @@ does: loaders' and interpreters' variables, and endpoints that send its traffic 
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from acpbridge.model.agents import AgentDefinition
 
@@ -62,6 +62,22 @@ def child_environment(
     dropped = facts.secret_names if definition.auth == "subscription" else ()
     out = {name: v for name, v in out.items() if name not in dropped and not forbidden(name)}
     return out | {HOME: home, MARK: mark}
+
+
+def fixed_values(definition: AgentDefinition) -> list[tuple[str, str]]:
+    """Return the names and values that a definition gives to its agent: some are secrets."""
+    return [*definition.env_set.items(), *server_values(definition.mcp_servers)]
+
+
+def server_values(servers: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the names and values that MCP servers are given: some are secrets."""
+    pairs = []
+    for server in servers:
+        for pair in (*server.get("env", ()), *server.get("headers", ())):
+            name, value = pair["name"], pair["value"]
+            # Of `Bearer abc`, the second word alone is a secret as well.
+            pairs += [(name, value), (name, value.rpartition(" ")[2])]
+    return pairs
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

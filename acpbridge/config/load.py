@@ -58,6 +58,7 @@ class _Agent(_Strict):
     allow_bypass: StrictBool = False
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
+    auth_method: Word | None = None
     mcp_servers: list[servers.McpServer] = Field(default_factory=list)
 
 
@@ -159,6 +160,7 @@ def _definition(
         env_pass=tuple(agent.env.pass_),
         env_set=dict(agent.env.set),
         auth=agent.auth,
+        facts=replace(base.facts, auth_method=agent.auth_method or base.facts.auth_method),
         settings=Settings(agent.model, None, agent.options),
         mcp_servers=tuple(
             servers.wire(source, (*path, "mcpServers", i), s)

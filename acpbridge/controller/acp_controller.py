@@ -174,7 +174,7 @@ class AcpRuntimeController(Owner):
         """
         params = self._setup(cwd, mcp_servers, additional_directories)
         try:
-            result = await logins.set_up(self._call, "session/new", params, self.capabilities)
+            result = await self._set_up("session/new", params)
             answer = acp.read(acp.NewSessionResult, result, "the answer to session/new")
         except BridgeError as error:
             raise self._open_error("session/new", error) from None
@@ -229,11 +229,14 @@ class AcpRuntimeController(Owner):
     ) -> Mapping[str, Any]:
         self._need(*marker)
         try:
-            params = {"sessionId": session_id, **params}
-            result = await logins.set_up(self._call, method, params, self.capabilities)
+            result = await self._set_up(method, {"sessionId": session_id, **params})
         except BridgeError as error:
             raise self._open_error(method, error) from None
         return self._opened(session_id, result if isinstance(result, dict) else {})
+
+    async def _set_up(self, method: str, params: dict[str, Any]) -> Any:
+        wanted = self._facts.auth_method
+        return await logins.set_up(self._call, method, params, self.capabilities, wanted)
 
     def _need(self, *marker: str) -> None:
         if not acp.can(self.capabilities, *marker):

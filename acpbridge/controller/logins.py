@@ -1,7 +1,8 @@
 """A login that an agent asks for when its session is to be opened: once, and only a plain one.
 
-An agent that offers exactly one way which needs neither a terminal nor a person is authenticated
-and asked again, once (case 94). What needs a person is theirs: nothing interactive starts here.
+An agent that offers exactly one way, or the one that its definition names, is authenticated and
+asked again, once (case 94). A way that needs a terminal is a person's: nothing interactive starts
+here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,9 +23,20 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 
 async def set_up(
-    call: Call, method: str, params: Mapping[str, Any], capabilities: Mapping[str, Any]
+    call: Call,
+    method: str,
+    params: Mapping[str, Any],
+    capabilities: Mapping[str, Any],
+    wanted: str = "",
 ) -> Any:
     """Call a method that opens a session; authenticate and call again where that is all it takes.
+
+    Args:
+        call: sends a request and returns its result.
+        method: to call.
+        params: of it.
+        capabilities: the agent's `initialize` result.
+        wanted: the id of the way to authenticate, "" for the only one there is.
 
     Raises:
         BridgeError: what the agent answered; its first refusal, if it could not be authenticated.
@@ -32,7 +44,7 @@ async def set_up(
     try:
         return await call(method, params)
     except BridgeError as error:
-        way = only_way(capabilities)
+        way = plain_way(capabilities, wanted)
         if way is None or not refusals.needs_login(error):
             raise
         if not await _authenticated(call, way):
@@ -40,9 +52,11 @@ async def set_up(
     return await call(method, params)
 
 
-def only_way(capabilities: Mapping[str, Any]) -> str | None:
-    """Return the one way to log in, if there is no other and it needs no terminal; pure."""
+def plain_way(capabilities: Mapping[str, Any], wanted: str = "") -> str | None:
+    """Return the wanted way to log in, else the only one, if it needs no terminal; pure."""
     ways = refusals.auth_methods(capabilities)
+    if wanted:
+        ways = [way for way in ways if way["id"] == wanted]
     if len(ways) != 1:
         return None
     (way,) = ways

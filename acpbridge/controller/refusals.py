@@ -43,7 +43,12 @@ def login_error(
         more = f" and {len(ids) - WAYS_SHOWN} more" if len(ids) > WAYS_SHOWN else ""
         message = f"{message.rstrip('.')}. Its ways: {', '.join(ids[:WAYS_SHOWN])}{more}."
     data = {**error.data, "authMethods": ids}
-    return BridgeError("auth_required", message, hint=facts.login_hint or None, data=data)
+    hint = facts.login_hint
+    if len(ids) > 1 and not hint:
+        hint = (
+            "Log in with the agent's own command, or name one of its ways: authMethod in its entry."
+        )
+    return BridgeError("auth_required", message, hint=hint or None, data=data)
 
 
 def auth_methods(capabilities: Mapping[str, Any]) -> list[Mapping[str, Any]]:

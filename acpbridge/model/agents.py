@@ -61,6 +61,7 @@ class AgentFacts:
         env_names: environment variables that belong to it (a trailing `*` matches a prefix).
         env_set: variables it must run with.
         secret_names: those of `env_names` that hold API keys, dropped by `auth: subscription`.
+        auth_method: the id of the way to authenticate where it offers several, "" for none.
         login_files: files below the user's home, or below `$NAME/` of the environment, whose
             presence tells of a login.
         logins: ways of its own to log in, each with the arguments that start it.
@@ -91,6 +92,7 @@ class AgentFacts:
     env_names: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)
     secret_names: tuple[str, ...] = ()
+    auth_method: str = ""
     login_files: tuple[str, ...] = ()
     logins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     login_hint: str = ""

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from acpbridge.config.environment import server_values
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import SessionKey
@@ -33,7 +34,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Setting, learn_servers
+from acpbridge.router.setting import Setting
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.logins import login_source
 
@@ -103,7 +104,8 @@ class Accepting:
             # An agent has no secret that its own session's caller did not have; what it calls
             # one would only be blacked out where others must be able to read.
             self._setting.learn(request.env)
-            learn_servers(self._setting.learn, request.mcp_servers)
+            for name, value in server_values(request.mcp_servers):
+                self._setting.learn({name: value})
         new = not request.session and not request.continue_last
         if new:
             session = await self._new(request, requester)

@@ -7,7 +7,7 @@ what a session is made with.
 from contextlib import AsyncExitStack
 from typing import Any
 
-from acpbridge.config.environment import child_environment
+from acpbridge.config.environment import child_environment, fixed_values
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import AgentPath, SessionKey
@@ -42,7 +42,7 @@ from acpbridge.router.restarting import Restarting
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Inspector, Setting, learn_servers
+from acpbridge.router.setting import Inspector, Setting
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
 
@@ -240,8 +240,8 @@ class Router(Owner):
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
 
     def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
-        self._setting.learn(definition.env_set)
-        learn_servers(self._setting.learn, definition.mcp_servers)
+        for name, value in fixed_values(definition):
+            self._setting.learn({name: value})
         return Session(record, definition, self._spec, self._services)
 
     def _spec(self, session: Session) -> SessionSpec:

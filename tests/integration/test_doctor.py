@@ -287,6 +287,30 @@ def test_what_an_agent_says_cannot_steer_the_terminal_nor_show_a_secret(tmp_path
             assert "\u202e" not in done.out
 
 
+def test_the_secrets_of_a_definition_are_not_shown_either(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        secrets = {"MY_TOKEN": "one-long-secret", "DOCS_KEY": "another-long-secret"}
+        said = ("--die-at-start", "1", "--stderr", " ".join(secrets.values()))
+        row = {
+            "id": "a",
+            "runtime": {"command": home.agent(*said)},
+            "env": {"set": {"MY_TOKEN": secrets["MY_TOKEN"]}},
+            "mcpServers": [
+                {"name": "d", "command": "/d", "env": {"DOCS_KEY": secrets["DOCS_KEY"]}}
+            ],
+        }
+        write_config(home, {"agents": {"list": [row]}})
+        for words in (
+            ("doctor", "a"),
+            ("doctor", "a", "--json"),
+            ("agents",),
+            ("agents", "--json"),
+        ):
+            shown = home.run(*words).out
+            assert "[redacted:env:" in shown
+            assert not any(secret in shown for secret in secrets.values())
+
+
 # login
 
 

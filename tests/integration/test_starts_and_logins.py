@@ -87,6 +87,24 @@ def test_case_94_otherwise_the_ways_are_listed_and_nothing_interactive_starts(
         assert no_agent_is_left(home)
 
 
+def test_case_94_the_way_that_the_definition_names_is_taken_of_several(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        log = tmp_path / "log"
+        ways = ("--auth-method", "key", "--auth-method", "browser", "--auth-required", "new")
+        command = list(fake_agent("--mark", home.mark, *ways, "--log", str(log)))
+        row = {"id": "a", "runtime": {"command": command}}
+        for value in ({**row, "authMethod": "key"}, row):
+            config = {"agents": {"list": [value]}}
+            (home.path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+            log.unlink(missing_ok=True)
+            done = home.run("run", "say in")
+            if "authMethod" in value:
+                assert (done.code, done.out) == (0, "in\n"), done
+                assert methods(log)[1:4] == ["session/new", "authenticate", "session/new"]
+            else:
+                assert "authMethod" in failed(done, "auth_required", 7)
+
+
 def test_case_94_a_known_agent_is_told_the_command_that_logs_in(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         machine = Machine(home, tmp_path)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from acpbridge.controller import logins
-from acpbridge.controller.logins import only_way, set_up
+from acpbridge.controller.logins import plain_way, set_up
 from acpbridge.controller.refusals import login_error
 from acpbridge.errors import AUTH_REQUIRED, BridgeError
 from acpbridge.model.agents import AgentFacts
@@ -33,7 +33,16 @@ KEY = {"id": "key", "name": "Key"}
     ],
 )
 def test_case_94_only_a_single_way_without_a_terminal_is_taken(methods: Any, way: Any) -> None:
-    assert only_way({"authMethods": methods}) == way
+    assert plain_way({"authMethods": methods}) == way
+
+
+def test_case_94_of_several_ways_the_wanted_one_is_taken_if_it_is_offered() -> None:
+    tty = {"id": "tty", "type": "terminal"}
+    capabilities = {"authMethods": [KEY, {"id": "browser"}, tty]}
+    assert plain_way(capabilities, "browser") == "browser"
+    assert plain_way(capabilities, "tty") is None
+    assert plain_way(capabilities, "other") is None
+    assert plain_way({"authMethods": [KEY]}, "other") is None
 
 
 class Agent:
