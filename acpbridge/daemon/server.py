@@ -7,7 +7,6 @@ inside a supervised tree is an agent, whatever it says. Below is `RouterApi`; no
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final
 
@@ -17,16 +16,21 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
+from acpbridge.daemon.params import count as _count
+from acpbridge.daemon.params import env as _env
+from acpbridge.daemon.params import moment as _moment
+from acpbridge.daemon.params import number as _number
+from acpbridge.daemon.params import read_prune
+from acpbridge.daemon.params import text as _text
+from acpbridge.daemon.params import word as _word
 from acpbridge.daemon.wire import EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.model.sessions import SessionState
 from acpbridge.protocol.jsonrpc import Call, Notification, Peer
 from acpbridge.router.api import (
     Following,
-    PruneRequest,
     RestartRequest,
     RouterApi,
     RunRequest,
@@ -372,24 +376,6 @@ def read_run(params: Mapping[str, Any]) -> RunRequest:
     )
 
 
-def read_prune(params: Mapping[str, Any]) -> PruneRequest:
-    """Return the request that the params of `prune` hold.
-
-    Raises:
-        BridgeError: `invalid_params`, naming the field.
-    """
-    states = _words(params, "states")
-    return PruneRequest(
-        keys=_words(params, "keys"),
-        states=None
-        if states is None
-        else tuple(_word(SessionState, state, "states") for state in states),
-        older_than=_number(params, "olderThan"),
-        keep=_count(params, "keep") or 0,
-        dry_run=params.get("dryRun") is True,
-    )
-
-
 def write_run(request: RunRequest) -> dict[str, Any]:
     """Return the params of `run` for a request; the inverse of `read_run`."""
     return {
@@ -411,63 +397,3 @@ def write_run(request: RunRequest) -> dict[str, Any]:
 
 def _is_block(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("type"), str)
-
-
-def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = params.get(name, default)
-    if not isinstance(value, str):
-        raise BridgeError("invalid_params", f"{name} must be a string.")
-    return value
-
-
-def _env(params: Mapping[str, Any]) -> dict[str, str]:
-    env = params.get("env", {})
-    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
-        raise BridgeError("invalid_params", "env must map names to strings.")
-    return env
-
-
-def _moment(params: Mapping[str, Any], name: str) -> str:
-    """Return a moment in the shape that it has in events, "" where none is given."""
-    text = _text(params, name, "")
-    if not text:
-        return ""
-    try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        message = f"{name} must be a moment, as in 2026-01-31T12:00:00Z."
-        raise BridgeError("invalid_params", message) from None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _words(params: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    value = params.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise BridgeError("invalid_params", f"{name} must be a list of strings.")
-    return tuple(value)
-
-
-def _count(params: Mapping[str, Any], name: str) -> int | None:
-    value = params.get(name)
-    if value is not None and (type(value) is not int or value < 0):
-        raise BridgeError("invalid_params", f"{name} must be a number, 0 or more.")
-    return value
-
-
-def _number(params: Mapping[str, Any], name: str) -> float | None:
-    value = params.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise BridgeError("invalid_params", f"{name} must be a number of seconds.")
-    return float(value)
-
-
-def _word(kind: Any, value: Any, name: str) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        words = ", ".join(kind)
-        raise BridgeError("invalid_params", f"{name} must be one of {words}.") from None

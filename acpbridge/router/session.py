@@ -214,6 +214,7 @@ class Session:
             await self._make_way(fresh)
             await fresh.done.wait()
         finally:
+            fresh.fail(self._ended())  # if this was cut off, nothing is started for it any more
             fresh.go.set()
             self._fresh = None
         if fresh.error is not None:

@@ -426,3 +426,13 @@ def test_any_data_gives_a_config_or_a_config_error(value: object) -> None:
 @given(st.text())
 def test_any_text_gives_a_config_or_a_config_error(text: str) -> None:
     check_any(text)
+
+
+def test_how_long_and_how_much_is_kept_has_a_default_and_bounds() -> None:
+    assert (Limits().retention_days, Limits().max_store_mb) == (90, None)
+    config = read("limits: {retentionDays: 7, maxStoreMb: 500}")
+    assert (config.limits.retention_days, config.limits.max_store_mb) == (7, 500)
+    for key in ("retentionDays", "maxStoreMb"):
+        for value in ("0", "-1", "1.5", "true", "1e9"):
+            error = problem(f"limits:\n  {key}: {value}\n")
+            assert (error.data["line"], error.data["key"]) == (2, f"limits.{key}")
