@@ -228,6 +228,7 @@ class Session:
             await self._make_way(order)
             await order.done.wait()
         finally:
+            order.fail(self._ended())  # if this was cut off, nothing is started for it any more
             order.go.set()
             self._restart = None
         if order.error is not None:

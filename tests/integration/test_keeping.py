@@ -5,6 +5,8 @@ import os
 import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -324,3 +326,28 @@ def test_a_wrong_key_keeps_no_other_session_alive(home: Home) -> None:
     assert [result["key"] for result in done.json["results"]] == [key]
     assert [error["key"] for error in done.json["errors"]] == ["nope"]
     assert wait_gone([pid]) == []
+
+
+SLOW = ("anyio", "pydantic", "structlog", "rich", "psutil", "asyncio")
+
+
+@pytest.mark.parametrize(
+    "words", [("sessions", "--all"), ("sessions", "prune", "--keep", "1", "--dry-run")]
+)
+def test_the_list_and_prune_import_nothing_that_is_slow(home: Home, words: tuple[str, ...]) -> None:
+    assert home.run("daemon", "start").code == 0
+    code = (
+        "import sys\n"
+        "from acpbridge.cli.root import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit as end:\n    assert end.code == 0, end.code\n"
+        f"print([name for name in {SLOW!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--home", str(home.path), *words],
+        capture_output=True,
+        env=home.env,
+        timeout=30,
+        check=False,
+    )
+    assert done.stdout.decode().splitlines()[-1] == "[]", done

@@ -495,3 +495,13 @@ def test_how_long_an_idle_daemon_lives_is_configured_and_is_for_ever_by_default(
 def test_an_agent_may_be_a_file_that_is_named_by_its_whole_path(entry: str, means: str) -> None:
     text = f"agents: {{list: [{{id: x, runtime: {{kind: python, entry: '{entry}'}}}}]}}"
     assert load(text, "config.yaml", "/home/u").agents[agent_id("x")].entry == means
+
+
+def test_how_long_and_how_much_is_kept_has_a_default_and_bounds() -> None:
+    assert (Limits().retention_days, Limits().max_store_mb) == (90, None)
+    config = read("limits: {retentionDays: 7, maxStoreMb: 500}")
+    assert (config.limits.retention_days, config.limits.max_store_mb) == (7, 500)
+    for key in ("retentionDays", "maxStoreMb"):
+        for value in ("0", "-1", "1.5", "true", "1e9"):
+            error = problem(f"limits:\n  {key}: {value}\n")
+            assert (error.data["line"], error.data["key"]) == (2, f"limits.{key}")
