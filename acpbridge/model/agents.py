@@ -50,8 +50,8 @@ class AgentFacts:
         bypass_modes: modes in which nobody is ever asked.
         unknown_session_words: words by which an internal error at a load or resume, or at the first
             prompt after one, says that there is no such session.
-        replay_quiet: seconds of silence after the answer to a load that prove its replay to be
-            over; 0: the answer proves it.
+        replay_quiet: seconds of silence after the answer to a load that prove the replay is over;
+            0: the answer proves it.
         session_files: its stored sessions, where a second load would destroy them.
         reload_wait: what must have changed on the clock since a session was last opened, before the
             program may load it again without harm: "minute", or "" for nothing. Not waited for

@@ -337,6 +337,27 @@ def test_case_69_a_lost_conversation_is_refused_and_goes_on_only_with_fresh(tmp_
         assert (quiet.code, quiet.out, "lost" in quiet.err) == (0, "d\n", False), quiet
 
 
+def test_a_conversation_that_is_missed_only_at_the_prompt_is_lost_all_the_same(
+    tmp_path: Path,
+) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home, "--forgetful", "--resume")
+        assert home.run("run", "say a", "--mode", "session").code == 0
+        old = row(home)["agentSessionId"]
+        # A session that is known to be there may say what it likes: that is no loss.
+        home.run("daemon", "stop")
+        (home.path / "memory").unlink()
+        for _ in range(2):
+            refused = home.run("run", "say b", "--continue", "--mode", "session")
+            assert (refused.code, "resume_not_found" in refused.err) == (4, True), refused
+            assert "--fresh" in refused.err
+        assert row(home)["agentSessionId"] == old
+        fresh = home.run("run", "say c", "--continue", "--fresh")
+        assert (fresh.code, fresh.out) == (0, "c\n"), fresh
+        assert "previous context lost" in fresh.err
+        assert row(home)["formerSessionIds"] == [old]
+
+
 def test_an_agent_that_can_neither_resume_nor_load_says_so(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         configure(home, "--no-load")

@@ -27,6 +27,7 @@ from acpbridge.model.sessions import (
     SessionRecord,
     SessionState,
 )
+from acpbridge.model.settings import Settings
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.records import OutboxEntry, QuestionRecord
 
@@ -73,6 +74,15 @@ session_records = st.builds(
     close_reason=st.none() | st.sampled_from(CloseReason),
     last_error=st.none() | objects,
     opens=st.integers(0, 99),
+    opened_at=texts,
+    former_session_ids=st.lists(texts, max_size=3).map(tuple),
+    settings=st.builds(
+        Settings,
+        model=st.none() | texts,
+        mode=st.none() | texts,
+        options=st.dictionaries(texts, texts | st.booleans(), max_size=3),
+    ),
+    mcp_servers=st.lists(texts, max_size=3).map(tuple),
     additional_directories=st.lists(texts, max_size=3).map(tuple),
     auth_source=texts,
     definition=objects,
