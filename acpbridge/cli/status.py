@@ -14,6 +14,9 @@ PICTURES: Final = 8  # a second
 # After so long without an update it is said how long it has been. Seconds.
 QUIET: Final = 5.0
 
+# A row that is narrower has no room for it.
+ROOMY: Final = 50
+
 _MODEL: Final = "waiting for the model"
 
 # Updates that tell of the session, not of the work.
@@ -81,7 +84,7 @@ class Status:
         now = self._clock()
         picture = SPINNER[int(now * PICTURES) % len(SPINNER)]
         tail = whole_seconds(now - self._began)
-        if now - self._heard >= QUIET:
+        if now - self._heard >= QUIET and width >= ROOMY:
             tail += f", last update {whole_seconds(now - self._heard)} ago"
         return row(picture, note or self.waits_for(), width, tail, fg="cyan")
 

@@ -10,7 +10,7 @@ import pytest
 from acpbridge.cli.live import LiveScreen
 from acpbridge.cli.paper import HELD, Paper
 from acpbridge.transport.tasks import background
-from tests.unit.cli.watched import watched
+from tests.unit.cli.watched import Watched, watched
 
 
 async def test_lines_stay_above_rows_that_change() -> None:
@@ -28,7 +28,7 @@ async def test_lines_stay_above_rows_that_change() -> None:
             screen.redraw()
             await screen.say("second", fg="red")
             await terminal.sees("first\nsecond\nrow 1\nspinner")
-            assert not terminal.shown.visible
+            assert terminal.shown.hidden
         await terminal.until(lambda: terminal.shown.text == "first\nsecond")
         assert terminal.shown.visible
         assert terminal.restored
@@ -72,33 +72,41 @@ async def test_a_question_holds_everything_else_back() -> None:
 
 
 async def test_output_is_drawn_above_a_line_that_is_typed() -> None:
-    async with watched() as terminal, LiveScreen(terminal.tty) as screen:
-        async with screen.prompt(hold=False) as prompt, background() as tasks:
-            tasks.start_soon(prompt.line, "> ")
-            terminal.type("half a ")
-            await terminal.sees("> half a")
-            await screen.write("news")
-            await terminal.sees("news\n> half a")
-            terminal.type("line")
-            await terminal.sees("news\n> half a line")
+    async with (
+        watched() as terminal,
+        LiveScreen(terminal.tty) as screen,
+        screen.prompt(hold=False) as prompt,
+        background() as tasks,
+    ):
+        tasks.start_soon(prompt.line, "> ")
+        terminal.type("half a ")
+        await terminal.sees("> half a")
+        await screen.write("news")
+        await terminal.sees("news\n> half a")
+        terminal.type("line")
+        await terminal.sees("news\n> half a line")
 
 
 async def test_a_question_over_a_typed_line_keeps_what_was_typed() -> None:
-    async with watched() as terminal, LiveScreen(terminal.tty) as screen:
-        async with screen.prompt(hold=False) as below, background() as tasks:
-            tasks.start_soon(below.line, "> ")
-            terminal.type("half")
-            await terminal.sees("> half")
-            async with screen.prompt() as question:
-                with anyio.move_on_after(10) as scope:
-                    async with background() as inner:
-                        inner.start_soon(question.line, "sure? ")
-                        await terminal.sees("sure?")
-                        terminal.type("y")
-                        await terminal.sees("sure? y")
-                        assert "> half" not in terminal.shown.text
-                        scope.cancel()
-            await terminal.until(lambda: terminal.shown.text == "> half")
+    async with (
+        watched() as terminal,
+        LiveScreen(terminal.tty) as screen,
+        screen.prompt(hold=False) as below,
+        background() as tasks,
+    ):
+        tasks.start_soon(below.line, "> ")
+        terminal.type("half")
+        await terminal.sees("> half")
+        async with screen.prompt() as question:
+            with anyio.move_on_after(10) as scope:
+                async with background() as inner:
+                    inner.start_soon(question.line, "sure? ")
+                    await terminal.sees("sure?")
+                    terminal.type("y")
+                    await terminal.sees("sure? y")
+                    assert "> half" not in terminal.shown.text
+                    scope.cancel()
+        await terminal.until(lambda: terminal.shown.text == "> half")
 
 
 async def test_a_line_that_is_taken_back_leaves_nothing() -> None:
@@ -113,23 +121,30 @@ async def test_a_line_that_is_taken_back_leaves_nothing() -> None:
 
 
 async def test_a_long_line_is_shown_around_its_cursor() -> None:
-    async with watched(20) as terminal, LiveScreen(terminal.tty) as screen:
-        async with screen.prompt() as prompt, background() as tasks:
-            tasks.start_soon(prompt.line, "a label that is long: ")
-            terminal.type("abcdefghijklmnopqrstuvwxyz")
-            await terminal.sees("wxyz")
-            assert len(terminal.shown.lines) == 1
-            terminal.type("\x1b[H")
-            await terminal.sees("abcd")
-            assert len(terminal.shown.lines) == 1
+    async with (
+        watched(20) as terminal,
+        LiveScreen(terminal.tty) as screen,
+        screen.prompt() as prompt,
+        background() as tasks,
+    ):
+        tasks.start_soon(prompt.line, "a label that is long: ")
+        terminal.type("abcdefghijklmnopqrstuvwxyz")
+        await terminal.sees("wxyz")
+        assert len(terminal.shown.lines) == 1
+        terminal.type("\x1b[H")
+        await terminal.sees("abcd")
+        assert len(terminal.shown.lines) == 1
 
 
 async def test_ctrl_d_is_no_answer() -> None:
-    async with watched() as terminal, LiveScreen(terminal.tty) as screen:
-        async with screen.prompt() as prompt:
-            terminal.type("\x04")
-            with anyio.fail_after(10):
-                assert await prompt.line("answer: ") is None
+    async with (
+        watched() as terminal,
+        LiveScreen(terminal.tty) as screen,
+        screen.prompt() as prompt,
+    ):
+        terminal.type("\x04")
+        with anyio.fail_after(10):
+            assert await prompt.line("answer: ") is None
 
 
 async def test_no_more_is_held_back_than_there_is_room_for() -> None:
@@ -146,14 +161,18 @@ async def test_no_more_is_held_back_than_there_is_room_for() -> None:
     assert text.endswith("(2 more lines are in the session's log)\n")
 
 
+async def _fail_on(terminal: Watched) -> None:
+    async with LiveScreen(terminal.tty) as screen:
+        screen.region = lambda width, height: ["spinner"]
+        await screen.write("line")
+        await terminal.sees("spinner")
+        raise KeyError
+
+
 async def test_an_error_gives_the_terminal_back() -> None:
     async with watched() as terminal:
         with pytest.raises(KeyError):
-            async with LiveScreen(terminal.tty) as screen:
-                screen.region = lambda width, height: ["spinner"]
-                await screen.write("line")
-                await terminal.sees("spinner")
-                raise KeyError
+            await _fail_on(terminal)
         assert terminal.restored
         await terminal.until(lambda: terminal.shown.text == "line" and terminal.shown.visible)
 
@@ -161,12 +180,15 @@ async def test_an_error_gives_the_terminal_back() -> None:
 async def test_a_cancel_gives_the_terminal_back() -> None:
     async with watched() as terminal:
         with anyio.CancelScope() as scope:
-            async with LiveScreen(terminal.tty) as screen, screen.prompt() as prompt:
-                async with background() as tasks:
-                    tasks.start_soon(prompt.line, "answer: ")
-                    await terminal.sees("answer:")
-                    scope.cancel()
-                    await anyio.sleep_forever()
+            async with (
+                LiveScreen(terminal.tty) as screen,
+                screen.prompt() as prompt,
+                background() as tasks,
+            ):
+                tasks.start_soon(prompt.line, "answer: ")
+                await terminal.sees("answer:")
+                scope.cancel()
+                await anyio.sleep_forever()
         assert terminal.restored
         await terminal.until(lambda: terminal.shown.text == "" and not terminal.shown.pasting)
 

@@ -19,7 +19,10 @@ from tests.unit.cli.watched import watched
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 END = "∎"
 WIDTHS = [20, 40, 80, 200]
-PROSE = "# Title\n\nSome **strong** words.\n\n- one\n- two\n\n```py\nx = 1\n```\n\n| a | b |\n|-|-|\n|1|2|\n"
+PROSE = (
+    "# Title\n\nSome **strong** words.\n\n"
+    "- one\n- two\n\n```py\nx = 1\n```\n\n| a | b |\n|-|-|\n|1|2|\n"
+)
 
 
 class Clock:
