@@ -34,6 +34,12 @@ async def test_lines_stay_above_rows_that_change() -> None:
         assert terminal.restored
 
 
+async def test_a_long_line_of_talk_goes_on_indented() -> None:
+    async with watched(20) as terminal, LiveScreen(terminal.tty) as screen:
+        await screen.say("warning: one two three four\n  a row  of words that are long")
+        await terminal.sees("warning: one two\n  three four\n  a row  of words\n    that are long")
+
+
 async def test_keys_are_not_echoed_into_rows_that_change() -> None:
     async with watched() as terminal, LiveScreen(terminal.tty) as screen:
         screen.region = lambda width, height: ["spinner"]
