@@ -15,7 +15,7 @@ BELL: Final = "\a"
 # A notification shows about so much. Characters.
 LONGEST: Final = 120
 
-# Terminals that know the notification of rxvt and not that of iTerm.
+# Terminals that know the notification of rxvt only; the others know the shorter one.
 _RXVT: Final = ("rxvt", "foot")
 
 

@@ -39,6 +39,11 @@ def wrap(text: str, width: int, indent: str) -> list[str]:
     return out
 
 
+def hang(line: str, width: int) -> list[str]:
+    """Return a line of ours as rows; the others are indented more than it is."""
+    return wrap(line, width, " " * (len(line) - len(line.lstrip(" ")) + 2))
+
+
 def _split(text: str, width: int) -> tuple[str, str]:
     """Return what fits, at a blank if there is one in its second half, and what does not."""
     if cell_len(text) <= width:

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 
 from acpbridge.cli.canvas import Row
-from acpbridge.cli.cells import cut, width_of
+from acpbridge.cli.cells import cut, hang, width_of
 from acpbridge.cli.lineedit import Line
 from acpbridge.cli.paper import Paper
 from acpbridge.cli.tty import Tty
@@ -55,7 +55,7 @@ class LivePrompt:
             self._keyboard.paper.touch()
         line, self._line = self._line, Line()
         if line.entered:
-            self._keyboard.paper.add(label + shown(line.text), always=True)
+            self._keyboard.keep(label + shown(line.text))
         return line.text if line.entered else None
 
     def feed(self, data: bytes) -> None:
@@ -116,6 +116,11 @@ class Keyboard:
     def wanted(self) -> None:
         """A prompt wants a line, or does not any more."""
         self._news.set()
+
+    def keep(self, line: str) -> None:
+        """Have what was typed stay in the scrollback."""
+        width = max(self._tty.size()[0] - 1, 1)
+        self.paper.add("\n".join(hang(line, width)), always=True)
 
     def row(self, width: int) -> tuple[Row, int] | None:
         """Return the row of the topmost prompt, None if it wants no line."""

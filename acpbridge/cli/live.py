@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 
 from acpbridge.cli.canvas import Canvas, Row
-from acpbridge.cli.cells import width_of, wrap
+from acpbridge.cli.cells import hang, width_of
 from acpbridge.cli.keyboard import Keyboard, LivePrompt
 from acpbridge.cli.output import styled
 from acpbridge.cli.paper import Paper
@@ -69,10 +69,10 @@ class LiveScreen(Owner):
             await self._paper.drained()
 
     async def say(self, text: str, **style: Any) -> None:
-        """Write a line of talk in a style of `click.style`; a long one goes on indented."""
-        indent = " " * (len(text) - len(text.lstrip(" ")) + 2)
+        """Write talk in a style of `click.style`; a long line of it goes on indented."""
         width = max(self.tty.size()[0] - 1, 1)
-        await self.write("\n".join(styled(part, **style) for part in wrap(text, width, indent)))
+        rows = (row for line in text.splitlines() for row in hang(line, width))
+        await self.write("\n".join(styled(row, **style) for row in rows))
 
     def status(self, text: str) -> None:
         """Name what is waited for."""

@@ -101,7 +101,7 @@ class RunView:
             await self._flush()
         self._said.words.feed(text)
         now = self._clock()
-        if now - self._said.settled >= SETTLE or len(self._said.words.rest) > UNSETTLED:
+        if now - self._said.settled >= SETTLE or self._said.words.fresh > UNSETTLED:
             self._said.settled = now
             await self._settle(last=False)
 
@@ -180,7 +180,7 @@ class RunView:
         """Write rows that stay, with an empty one before those of another kind."""
         if not rows:
             return
-        apart = self._last_kind and (kind != self._last_kind or kind == "block")
+        apart = kind != self._last_kind or kind == "block"
         self._last_kind = kind
         await self._screen.write(("\n" if apart else "") + "\n".join(rows))
 
@@ -193,14 +193,10 @@ class RunView:
     def _region(self, width: int, height: int) -> Sequence[str]:
         """Return the rows of now: what is being said, the tools, the plan, what is waited for."""
         below = [*self._running(width), *self._planned(width), self._waiting(width)]
-        below = below[-height:]
-        apart = [""] if self._last_kind else []
-        room = height - len(below) - len(apart) - 1
-        said = self._said.rows(width)[-room:] if room > 0 else []
-        if said and self._last_kind == "thought" and self._said.thought:
-            apart = []
+        said = _last(self._said.rows(width), height - len(below) - 2)
+        goes_on = self._last_kind == "thought" and self._said.thought
         rows = [*said, "", *below] if said else below
-        return [*apart, *rows][-height:]
+        return _last(rows if said and goes_on else ["", *rows], height)
 
     def _waiting(self, width: int) -> str:
         return self._status.row(width, self._screen.waits_for)
@@ -247,6 +243,10 @@ class _Said:
         for block in self.words.preview():
             out += ["", *prose(block, width)] if out else prose(block, width)
         return out
+
+
+def _last(rows: Sequence[str], count: int) -> list[str]:
+    return list(rows[-count:]) if count > 0 else []
 
 
 def _thought_rows(line: str, width: int) -> list[str]:

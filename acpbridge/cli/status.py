@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from acpbridge.cli.cards import row, seconds, usage_words, whole_seconds
-from acpbridge.cli.cells import cut
+from acpbridge.cli.cells import wrap
 from acpbridge.cli.output import styled
 from acpbridge.model.display import escape
 
@@ -13,6 +13,9 @@ PICTURES: Final = 8  # a second
 
 # After so long without an update it is said how long it has been. Seconds.
 QUIET: Final = 5.0
+
+# A row that is narrower has no room for it.
+ROOMY: Final = 50
 
 _MODEL: Final = "waiting for the model"
 
@@ -81,12 +84,12 @@ class Status:
         now = self._clock()
         picture = SPINNER[int(now * PICTURES) % len(SPINNER)]
         tail = whole_seconds(now - self._began)
-        if now - self._heard >= QUIET:
+        if now - self._heard >= QUIET and width >= ROOMY:
             tail += f", last update {whole_seconds(now - self._heard)} ago"
         return row(picture, note or self.waits_for(), width, tail, fg="cyan")
 
     def summary(self, event: Mapping[str, Any], width: int) -> list[str]:
-        """Return the row at the end of a turn."""
+        """Return what a turn came to, for its end."""
         took = seconds(self._clock() - self._began)
         reason = event.get("stopReason")
         failed = event.get("type") == "turn_failed"
@@ -94,4 +97,5 @@ class Status:
         how = "done in" if well else f"{'failed' if failed else escape(str(reason))} after"
         words = [f"{how} {took}", *usage_words(self._context, event.get("usage"))]
         style: dict[str, Any] = {"dim": True} if well else {"fg": "yellow"}
-        return [styled(cut(f"■ {' · '.join(words)}", width), **style)]
+        rows = wrap(f"■ {' · '.join(words)}", width, "  ")
+        return [styled(part, **style) for part in rows]

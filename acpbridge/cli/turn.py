@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from acpbridge.cli import exits, tables
 from acpbridge.cli.asking import Asking, Inbox, Terminal
 from acpbridge.cli.interrupts import obey
-from acpbridge.cli.mode import at_work, mode_warning
+from acpbridge.cli.mode import ModeWarning
 from acpbridge.cli.output import error_lines, lines
 from acpbridge.cli.screen import Screen, screen_of
 from acpbridge.cli.views import View, view_of
@@ -56,7 +56,6 @@ class Drive:
         self._screen: Screen = screen_of("" if request.detached else shape)
         self._view = view_of(shape, self._screen)
         self._tasks: TaskGroup
-        self._mode_told = shape == "json" or request.detached
         self._left = EXIT_INTERRUPTED
         self._receipt: Mapping[str, Any] = {}
         self._client: DaemonClient | None = None
@@ -139,6 +138,7 @@ class Drive:
 
     async def _to_the_end(self, events: Events, view: View, asking: Asking) -> Mapping[str, Any]:
         """Show the events of our turn up to its last one, and return that."""
+        mode = None if self._shape == "json" else self._mode_warning()
         while True:
             try:
                 line = await events.next()
@@ -147,6 +147,8 @@ class Drive:
             event = line.value
             if event.get("turn") not in (None, self._receipt["runId"]):
                 continue
+            if mode is not None:
+                await mode.before(event)
             await view.event(line)
             await self._note(event, asking)
             if event.get("type") in _LAST and event.get("turn") is not None:
@@ -155,9 +157,6 @@ class Drive:
 
     async def _note(self, event: Mapping[str, Any], asking: Asking) -> None:
         kind = event.get("type")
-        if not self._mode_told and at_work(event):
-            self._mode_told = True
-            self._tasks.start_soon(self._warn_of_mode)
         if kind == "turn_started":
             self._started = True
         elif kind == "permission_asked":
@@ -166,12 +165,9 @@ class Drive:
             self._denied = self._denied or event.get("effect") == "deny"
             await asking.decided(event)
 
-    async def _warn_of_mode(self) -> None:
-        """A task beside: who waits for an answer here could not read the events before it."""
+    def _mode_warning(self) -> ModeWarning:
         assert self._client is not None
-        text = await mode_warning(self._client, self._receipt["key"])
-        if text:
-            await self._screen.say(f"warning: {text}", fg="yellow")
+        return ModeWarning(self._client, self._receipt["key"], self._screen, self._tasks)
 
     def _lost(self, error: BridgeError) -> EventLine:
         """Return the end that nobody is left to tell: the daemon is gone in mid-turn."""

@@ -4,18 +4,21 @@ Each view is handed the events of one turn in order and writes the data to stdou
 beside goes to stderr. None of them decides anything.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from acpbridge.cli.output import say
+from acpbridge.cli.question import how_decided
 from acpbridge.cli.screen import Screen
 from acpbridge.cli.writer import Writer
 from acpbridge.daemon.client import EventLine
-from acpbridge.model.display import escape
+from acpbridge.model.display import clip, escape
 
 _SHOWN_STATUS: Final = ("completed", "failed")
+
+# Of a title that is only named again. Characters.
+TITLE: Final = 200
 
 # Marks that turn the reading order around (Unicode, annex 9): on a terminal they hide things.
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -237,9 +240,5 @@ def _dim(line: str) -> None:
 
 def decided(event: Mapping[str, Any]) -> str:
     """Return how a question was decided, by whom and why."""
-    words = {"allow": "allowed", "deny": "denied", "cancel": "cancelled"}
-    how = words.get(str(event.get("effect")), "decided")
-    by = event.get("by") or event.get("reason")
-    note = f": {json.dumps(event['note'])}" if event.get("note") else ""
-    title = escape(str(event.get("title", "")))
-    return f"permission {escape(str(event.get('id')))} {how} by {escape(str(by))}{note} ({title})"
+    title = clip(escape(str(event.get("title", ""))), TITLE)
+    return f"permission {escape(str(event.get('id')))} {how_decided(event)} ({title})"

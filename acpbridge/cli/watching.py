@@ -4,28 +4,22 @@ Above is the command; below are the daemon's feed of questions and the one way o
 """
 
 import sys
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import anyio
 
-from acpbridge.cli import tables
+from acpbridge.cli import tables, views
 from acpbridge.cli.alert import alert
 from acpbridge.cli.asking import Terminal
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.output import say
-from acpbridge.cli.question import how_decided, render
+from acpbridge.cli.question import render
 from acpbridge.cli.screen import screen_of
 from acpbridge.cli.writer import Writer, on_terminal
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_OK
-from acpbridge.model.display import clip, escape
 from acpbridge.transport.tasks import background
-
-# Of a title that is only named again. Characters.
-TITLE = 80
 
 
 class Watch:
@@ -82,7 +76,7 @@ class Watch:
                         await terminal.asked(event)
                     elif kind == "permission_decided":
                         await terminal.decided(event)
-                        await screen.say(outcome(event))
+                        await screen.say(views.decided(event))
 
     async def _print(self, client: DaemonClient, events: Events) -> None:
         out = Writer(sys.stdout.fileno())
@@ -96,13 +90,9 @@ class Watch:
             await out.write(line.raw + b"\n" if self._as_json else _text(line).encode())
 
 
-def outcome(event: Mapping[str, Any]) -> str:
-    """Return the line that says what a question came to."""
-    title = clip(escape(str(event.get("title", ""))), TITLE)
-    return f"permission {escape(str(event.get('id')))} {how_decided(event)} ({title})"
-
-
 def _text(line: EventLine) -> str:
     if line.value.get("type") == "permission_asked":
         return render(line.value, now=tables.now()) + "\n"
-    return outcome(line.value) + "\n" if line.value.get("type") == "permission_decided" else ""
+    return (
+        views.decided(line.value) + "\n" if line.value.get("type") == "permission_decided" else ""
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.daemon_home import LIMIT, PAUSE, Home, Terminal, daemon_home
+from tests.integration.daemon_home import LIMIT, PAUSE, Home, Terminal, daemon_home, wait_gone
 
 PROMPT = "? = help]: "
 TYPE = "/help lists what else can be done"
@@ -210,7 +210,6 @@ def test_two_attaches_see_the_same_and_one_takes_the_question_from_the_other(
         other.expect(PROMPT)
         other.type("d no\r")
         one.expect("the question is taken back: it was denied by operator")
-        one.expect("rm x")
         one.type("/close\r")
         for terminal in (one, other):
             terminal.expect("the session is closed (closed)")
@@ -230,6 +229,20 @@ def test_an_attach_to_a_session_of_an_earlier_daemon_goes_on_with_it(home: Home)
         terminal.expect("detached")
         assert terminal.wait() == 0
     assert "today" in terminal.seen
+
+
+def test_an_attach_says_that_a_turn_was_interrupted_by_the_end_of_its_daemon(home: Home) -> None:
+    key = detach(home, "say one\nhang", "--mode", "session")
+    until(lambda: (row(home, key)["turn"] or {}).get("lastUpdateAt"))
+    pids = [process["pid"] for process in row(home, key)["processes"]]
+    os.kill(home.daemon_pid(), signal.SIGKILL)
+    assert wait_gone(pids, 5) == []
+    with home.terminal("attach", key) as terminal:
+        terminal.expect("the turn was interrupted: its daemon has ended")
+        terminal.expect(TYPE)
+        terminal.type("\x03")
+        terminal.expect("detached; come back")
+        assert terminal.wait() == 0
 
 
 def test_a_pasted_text_is_one_prompt(home: Home) -> None:

@@ -463,7 +463,7 @@ def test_every_command_has_help_and_the_version_is_told(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         assert __version__ in home.run("--version").out
         listed = home.run("--help").out
-        for name in (*QUICK, "run", "permissions", "daemon", "serve"):
+        for name in (*QUICK, "run", "attach", "permissions", "daemon", "serve"):
             assert name in listed
             shown = home.run(name, "--help")
             assert (shown.code, shown.err) == (0, "")

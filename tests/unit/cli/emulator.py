@@ -38,6 +38,11 @@ class Emulator:
                 self._put(found["char"])
 
     @property
+    def hidden(self) -> bool:
+        """Whether the cursor cannot be seen."""
+        return not self.visible
+
+    @property
     def lines(self) -> list[str]:
         """Everything that can be seen or scrolled back to, without blanks at the ends."""
         lines = [line.rstrip() for line in (*self.history, *self.rows)]
