@@ -302,7 +302,7 @@ def test_commands_that_meet_a_daemon_on_its_way_out_have_the_next_one_started(ho
     configured = json.loads((home.path / "config.yaml").read_text(encoding="utf-8"))
     configured["daemon"] = {"idleExitSeconds": 0.01}
     (home.path / "config.yaml").write_text(json.dumps(configured), encoding="utf-8")
-    for _ in range(6):
+    for _ in range(2):
         assert home.run("sessions").out == "no sessions\n"
         done = home.run("run", "say here")
         assert (done.code, done.out) == (0, "here\n"), done
