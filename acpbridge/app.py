@@ -10,10 +10,11 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -21,18 +22,20 @@ import structlog
 
 from acpbridge import __version__, logs
 from acpbridge.config import catalogue
-from acpbridge.config.load import load
 from acpbridge.config.snapshot import Config
 from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
 from acpbridge.daemon import killed
+from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Duties, Server
 from acpbridge.errors import BridgeError
-from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import AgentId
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.permissions.audit import Audit
@@ -45,7 +48,8 @@ from acpbridge.router.services import Services
 from acpbridge.router.setting import Setting
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.acp import AcpRuntime
-from acpbridge.runtimes.command import command_for
+from acpbridge.runtimes.inventory import default_agent
+from acpbridge.runtimes.python import Agent, PythonRuntime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
 from acpbridge.transport import keeper as kernel
@@ -57,9 +61,6 @@ log = structlog.get_logger(__name__)
 
 # A clean stop has this long to end every tree; what is left then dies with the channels. Seconds.
 STOP_LIMIT: Final = 8.0
-
-# Four times what the reader of the text takes, should every character be a long one. Bytes.
-CONFIG_LIMIT: Final = 1024 * 1024
 
 
 class SystemClock:
@@ -101,107 +102,18 @@ def faults_from(environ: Mapping[str, str]) -> Faults:
     return pass_point
 
 
-class ConfigFile:
-    """The configuration in force: read again when the file changes, the last good one if it is bad.
-
-    Args:
-        path: of the file; without one the defaults hold.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stamp: tuple[int, ...] | None = None
-        self._config = Config()
-        self.problem = ""
-
-    def first(self) -> Config:
-        """Read the file for the first time.
-
-        Raises:
-            BridgeError: `config_error`, with file, line and key.
-        """
-        self._stamp = self._look()
-        self._config = self._read(first=True)
-        return self._config
-
-    def current(self) -> Config:
-        """Return what is in force now."""
-        stamp = self._look()
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._config, self.problem = self._read(first=False), ""
-            except BridgeError as error:
-                self.problem = f"the last good configuration is in force: {error.message}"
-        return self._config
-
-    def _look(self) -> tuple[int, ...] | None:
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            return (error.errno or 0,)  # reading it says what is wrong
-        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
-
-    def _read(self, *, first: bool) -> Config:
-        try:
-            # A FIFO would hold the daemon up, and a device might never end.
-            if self._path.exists() and not self._path.is_file():
-                raise BridgeError("config_error", f"{self._path} is not a file.")
-            with self._path.open("rb") as file:
-                data = file.read(CONFIG_LIMIT + 1)
-            if len(data) > CONFIG_LIMIT:
-                raise BridgeError("config_error", f"{self._path}: over {CONFIG_LIMIT} bytes.")
-            text = data.decode("utf-8-sig")
-        except FileNotFoundError:
-            if first:
-                return Config()
-            raise BridgeError("config_error", f"{self._path} is gone.") from None
-        except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            message = f"{self._path}, line {line}: not UTF-8; save the file as UTF-8."
-            raise BridgeError("config_error", message) from None
-        except OSError as error:
-            message = f"{self._path} cannot be read: {error.strerror}."
-            raise BridgeError("config_error", message) from None
-        return load(text, str(self._path), str(Path.home()))
-
-
-def default_agent(env: Mapping[str, str], cwd: str) -> AgentDefinition:
-    """Return the first catalogue agent that is installed and logged in, else the demo."""
-    for name in catalogue.CATALOGUE:
-        definition = catalogue.entry(name)
-        if definition is None or not _logged_in(definition, env):
-            continue
-        try:
-            if not command_for(definition, env, cwd).cold:
-                return definition
-        except BridgeError:
-            continue
-    return catalogue.DEMO
-
-
-def _logged_in(definition: AgentDefinition, env: Mapping[str, str]) -> bool:
-    facts = definition.facts
-    if any(env.get(name) for name in facts.secret_names):
-        return True
-    for name in facts.login_files:
-        first, _, rest = name.partition("/")
-        place, below = (first[1:], rest) if first.startswith("$") else ("HOME", name)
-        if env.get(place) and Path(env[place], below).is_file():
-            return True
-    return False
-
-
 class _Sink:
     """Takes what the broker tells before there is a router to tell it to."""
 
     router: Router | None = None
+    errands: Errands | None = None
 
     def asked(self, question: Question) -> None:
-        if self.router is not None:
-            self.router.asked(question)
+        if self.router is None:
+            return
+        self.router.asked(question)
+        if self.errands is not None and not self.router.attended(question.request.session):
+            self.errands.call(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         if self.router is not None:
@@ -218,8 +130,10 @@ class _Base:
         info: what status says of the daemon.
         faults: named points for tests.
         redactor: knows the secrets.
+        agents: that are code of this process, where it is not the daemon's.
         notices: what an operator should know, for as long as the daemon runs.
         trouble: the store's, while it cannot write; empty otherwise.
+        uncalled: how calling a person failed last; empty otherwise.
     """
 
     paths: Paths
@@ -227,14 +141,29 @@ class _Base:
     info: DaemonInfo
     faults: Faults
     redactor: Redactor
+    agents: Mapping[AgentId, Agent]
     clock: SystemClock = field(default_factory=SystemClock)
     notices: list[str] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
+    uncalled: list[str] = field(default_factory=list)
+
+    def config(self) -> Config:
+        """Return what is in force now; agents that are code of this process come first."""
+        config = self.configuration.current()
+        own = {name: _in_process(name) for name in self.agents}
+        others = {name: agent for name, agent in config.agents.items() if name not in own}
+        return replace(config, agents={**own, **others}) if own else config
 
     def learn(self, env: Mapping[str, str]) -> None:
         """Take in the secrets of a caller's environment."""
         for name, value in env.items():
             self.redactor.add(name, value)
+
+    def called(self, problem: str) -> None:
+        """Take note of how calling a person went."""
+        self.uncalled[:] = [problem] if problem else []
+        if problem:
+            log.warning("nobody was called", problem=problem)
 
     def store_failed(self, error: BridgeError | None) -> None:
         """Take note that the log cannot be written, or that it can again."""
@@ -242,16 +171,30 @@ class _Base:
         log.warning("store", trouble=self.trouble)
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is up below the faces."""
+
+    router: Router
+    supervisor: Supervisor
+    audit: Audit
+
+
+def _in_process(name: AgentId) -> AgentDefinition:
+    return AgentDefinition(name, name=str(name), kind=RuntimeKind.PYTHON, facts=catalogue.PYTHON)
+
+
 @asynccontextmanager
-async def open_router(
+async def open_router(  # noqa: PLR0913 - what differs between the daemon and an embedding program
     paths: Paths,
     configuration: ConfigFile,
     info: DaemonInfo,
     faults: Faults,
     *,
     nofile: int | None = None,
-    log_file: Path | None = None,
-) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
+    agents: Mapping[AgentId, Agent] | None = None,
+    log_to: Callable[[Callable[[Any], Any]], None] = logs.to_stderr,
+) -> AsyncIterator[Opened]:
     """Bring up everything below the faces, in the state directory that is already locked.
 
     Args:
@@ -260,17 +203,16 @@ async def open_router(
         info: what status says of the daemon.
         faults: named points for tests.
         nofile: the agents' soft limit of open files, where this process raised its own.
-        log_file: where to log to, None for stderr.
+        agents: that are code of this process; never the daemon's.
+        log_to: sets up where this process logs, given what takes out the secrets.
     """
-    base = _Base(paths, configuration, info, faults, Redactor(os.environ.items()))
-    if log_file is None:
-        logs.to_stderr(base.redactor.value)
-    else:
-        logs.to_file(log_file, base.redactor.value)
+    redactor = Redactor(os.environ.items())
+    base = _Base(paths, configuration, info, faults, redactor, agents or {})
+    log_to(redactor.value)
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:
         base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
-    redactor, clock = base.redactor, base.clock
+    clock = base.clock
     supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
     session_log = SessionLog(
         paths.home,
@@ -284,7 +226,15 @@ async def open_router(
         paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
     )
     try:
-        async with Ledger(paths.home, faults) as ledger, session_log, supervisor:
+        errands = Errands(
+            supervisor,
+            command=lambda: configuration.current().notify.command,
+            env=os.environ,
+            home=str(paths.home),
+            redact=redactor.text,
+            told=base.called,
+        )
+        async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
             now = clock.wall().isoformat(timespec="milliseconds")
             await ledger.recover(now, killed.noted(paths.killed))
             killed.forget(paths.killed)
@@ -292,14 +242,14 @@ async def open_router(
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
             setting = Setting(
                 daemon=info,
-                config=configuration.current,
+                config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
                 notices=lambda: _notices(base, ledger, session_log),
             )
             async with Router(services, supervisor, audit, setting) as router:
-                sink.router = router
-                yield router, supervisor, audit
+                sink.router, sink.errands = router, errands
+                yield Opened(router, supervisor, audit)
     finally:
         audit.close()
 
@@ -324,13 +274,14 @@ def _services(
 ) -> Services:
     config = base.configuration.current
     runtime = AcpRuntime(supervisor, config().limits.max_message_bytes)
+    own = {name: PythonRuntime(agent) for name, agent in base.agents.items()}
     return Services(
         ledger=ledger,
         log=session_log,
         scribe=Scribe(),
         broker=broker,
         # A Python agent of the daemon is a child process that speaks ACP, like any other.
-        runtime=lambda _definition: runtime,
+        runtime=lambda definition: own.get(definition.id, runtime),
         places=Places(lambda: config().limits.max_processes),
         clock=base.clock,
         ids=RandomIds(),
@@ -343,7 +294,50 @@ def _services(
 
 def _notices(base: _Base, ledger: Ledger, session_log: SessionLog) -> list[str]:
     problem = [base.configuration.problem] if base.configuration.problem else []
-    return [*base.notices, *base.trouble, *problem, *ledger.notices, *session_log.notices]
+    return [
+        *base.notices,
+        *base.trouble,
+        *base.uncalled,
+        *problem,
+        *ledger.notices,
+        *session_log.notices,
+    ]
+
+
+@asynccontextmanager
+async def serve_clients(
+    paths: Paths,
+    opened: Opened,
+    configuration: ConfigFile,
+    stop: Callable[[bool], None],
+    stopping: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[Server]:
+    """Serve clients on the control socket beside the body.
+
+    Args:
+        paths: of the state directory.
+        opened: what they come to.
+        configuration: read already.
+        stop: what their wish to stop the daemon comes to; True: at once.
+        stopping: whether it is on its way out.
+    """
+
+    async def denied(pid: int, uid: int) -> None:
+        await opened.audit.note("denied_connect", {"pid": pid, "uid": uid})
+
+    duties = Duties(
+        owner_of=opened.supervisor.owner_of,
+        vanished=opened.router.vanished,
+        stop=stop,
+        denied=denied,
+        limit=configuration.current().limits.max_message_bytes,
+        stopping=stopping,
+        notify=lambda: configuration.current().notify.terminal,
+    )
+    server = Server(opened.router, duties)
+    listener = await unix.listen(paths.socket)
+    async with listener, background(lambda: server.listen(listener)):
+        yield server
 
 
 async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | None = None) -> None:
@@ -374,38 +368,26 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
         containment=ShimContainment.name,
     )
     faults = faults_from(os.environ)
-    opened = open_router(paths, configuration, info, faults, nofile=nofile, log_file=log_file)
-    async with opened as (router, supervisor, audit):
-        lifetime = Lifetime(detached=log_file is not None)
+    log_to = logs.to_stderr if log_file is None else partial(logs.to_file, log_file)
+    opening = open_router(paths, configuration, info, faults, nofile=nofile, log_to=log_to)
+    lifetime = Lifetime(detached=log_file is not None)
+    async with opening as opened:
+        serving = serve_clients(paths, opened, configuration, lifetime.stop, lifetime.stopping)
+        async with serving as server:
 
-        async def denied(pid: int, uid: int) -> None:
-            await audit.note("denied_connect", {"pid": pid, "uid": uid})
+            async def leave_when_idle() -> None:
+                await lifetime.leave_when_idle(
+                    lambda: configuration.current().daemon.idle_exit_seconds,
+                    server.idle_since,
+                    opened.router.busy,
+                )
 
-        duties = Duties(
-            owner_of=supervisor.owner_of,
-            vanished=router.vanished,
-            stop=lifetime.stop,
-            denied=denied,
-            limit=configuration.current().limits.max_message_bytes,
-            stopping=lifetime.stopping,
-        )
-        server = Server(router, duties)
-        listener = await unix.listen(paths.socket)
-
-        async def leave_when_idle() -> None:
-            await lifetime.leave_when_idle(
-                lambda: configuration.current().daemon.idle_exit_seconds,
-                server.idle_since,
-                router.busy,
-            )
-
-        serving = (lambda: server.listen(listener), lifetime.obey_signals, leave_when_idle)
-        async with listener, background(*serving):
-            ready()
-            log.info("ready", pid=info.pid, home=info.home)
-            await lifetime.over()
-            log.info("stopping")
-            with anyio.move_on_after(STOP_LIMIT, shield=True):
-                await router.stop()
+            async with background(lifetime.obey_signals, leave_when_idle):
+                ready()
+                log.info("ready", pid=info.pid, home=info.home)
+                await lifetime.over()
+                log.info("stopping")
+                with anyio.move_on_after(STOP_LIMIT, shield=True):
+                    await opened.router.stop()
     paths.socket.unlink(missing_ok=True)
     log.info("stopped")

@@ -16,6 +16,8 @@ INTERNAL_ERROR: Final = -32603
 REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 RESOURCE_NOT_FOUND: Final = -32002
+# Of our own, from the range that JSON-RPC leaves to servers: nothing is broken, there is no room.
+BUSY: Final = -32003
 
 # Exit codes of the command line.
 EXIT_OK: Final = 0
@@ -50,10 +52,12 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         RESOURCE_NOT_FOUND, EXIT_AGENT, "Install the agent, or give its command in config.yaml."
     ),
     "agent_died": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Send the prompt again to reopen the session; see its stderr."
+        INTERNAL_ERROR, EXIT_AGENT, "Send the prompt again to reopen the session."
     ),
     "start_failed": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Read what the agent said on stderr, mend it, and run again."
+        INTERNAL_ERROR,
+        EXIT_AGENT,
+        "Mend what it says, and run again.",
     ),
     "start_timeout": ErrorKind(
         INTERNAL_ERROR, EXIT_AGENT, "Raise limits.startSeconds if the agent is only slow."
@@ -84,9 +88,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_session": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List them: acpbridge sessions --all."
     ),
-    "no_such_agent": ErrorKind(
-        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "Use the id of a configured or catalogue agent."
-    ),
+    "no_such_agent": ErrorKind(RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List them: acpbridge agents."),
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
@@ -97,13 +99,13 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         INVALID_REQUEST, EXIT_FAILURE, "A closed session is final: start a new one."
     ),
     "busy": ErrorKind(
-        INTERNAL_ERROR, EXIT_FAILURE, "Wait for a turn to end, or cancel it: acpbridge cancel KEY."
+        BUSY, EXIT_FAILURE, "Wait for a turn to end, or cancel it: acpbridge cancel KEY."
     ),
-    "capacity": ErrorKind(
-        INTERNAL_ERROR, EXIT_FAILURE, "Close a session, or raise limits.maxProcesses."
-    ),
+    "capacity": ErrorKind(BUSY, EXIT_FAILURE, "Close a session, or raise limits.maxProcesses."),
     "reopen_refused": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Find out why it fails to open, then start a new session."
+        INTERNAL_ERROR,
+        EXIT_AGENT,
+        "Find out why it fails to open, then run: acpbridge restart KEY.",
     ),
     "subagent_policy": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "End a child, or raise limits.maxDepth or maxChildren."

@@ -10,7 +10,8 @@ import re
 import stat
 from typing import Final
 
-from acpbridge.runtimes.turn import PlanEntry, Turn, diff_content
+from acpbridge.runtimes.content import diff_content
+from acpbridge.runtimes.turn import PlanEntry, Turn
 
 _WRITE: Final = re.compile(r"\s*write\s+(?P<path>\S+)(?:\s+with\s+(?P<text>.*))?\s*", re.DOTALL)
 

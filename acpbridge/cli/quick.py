@@ -1,6 +1,6 @@
-"""`status`, `sessions`, `kill`, `cancel`, `close`: quick, by the blocking client.
+"""`status`, `kill`, `cancel`, `close`: quick, by the blocking client.
 
-None of them starts a daemon but `sessions`. `kill` works past a frozen one, by its journal.
+None of them starts a daemon. `kill` works past a frozen one, by its journal.
 Nothing that is slow to import may be imported here, but where a daemon has to be started; what
 only a kill past the daemon needs is imported there.
 """
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import click
 
-from acpbridge.cli import tables
-from acpbridge.cli.output import print_json, say
+from acpbridge.cli import keys, tables
+from acpbridge.cli.output import fail, print_json, say
 from acpbridge.cli.root import paths
 from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.quick import Quick, connect
@@ -82,21 +82,6 @@ def _no_daemon() -> BridgeError:
     return BridgeError("daemon_unreachable", "No daemon runs, so no session is live.", hint=hint)
 
 
-@click.command(epilog="\b\nExamples:\n  acpbridge sessions\n  acpbridge sessions --all --json")
-@click.option("--all", "everything", is_flag=True, help="Also those that have no process.")
-@_json
-@click.pass_context
-def sessions(ctx: click.Context, *, everything: bool, as_json: bool) -> int:
-    """List the sessions that live; starts the daemon if none runs."""
-    with connect_or_start(paths(ctx)) as client:
-        rows = client.call("sessions", all=everything)["sessions"]
-    if as_json:
-        print_json({"sessions": rows})
-    else:
-        click.echo(tables.sessions_text(rows, tables.now()))
-    return EXIT_OK
-
-
 def connect_or_start(found: Paths) -> Quick:
     """Connect to the daemon, and start it if none runs.
 
@@ -121,10 +106,10 @@ def connect_or_start(found: Paths) -> Quick:
     epilog="\b\nExamples:\n  acpbridge kill 3f2a\n  acpbridge kill --agent codex --now\n"
     "  acpbridge kill --all --json"
 )
-@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.argument("names", nargs=-1, metavar="[KEY]...")
 @click.option("--agent", metavar="ID", help="Every live session of this agent.")
 @click.option("--all", "everything", is_flag=True, help="Every live session.")
-@click.option("--last", is_flag=True, help="The session that was started last.")
+@click.option("--last", is_flag=True, help=keys.NEWEST_LIVE)
 @click.option(
     "--grace",
     type=_grace,
@@ -136,7 +121,7 @@ def connect_or_start(found: Paths) -> Quick:
 @click.pass_context
 def kill(  # noqa: PLR0913 - one for each option
     ctx: click.Context,
-    keys: tuple[str, ...],
+    names: tuple[str, ...],
     *,
     agent: str | None,
     everything: bool,
@@ -148,14 +133,15 @@ def kill(  # noqa: PLR0913 - one for each option
     """End sessions with all that they started, and prove it.
 
     KEY is a session's key or any unique part of one; sessions that it spawned are ended with it.
-    The receipt names every process that was ended. Exit status 0 only if nothing is left. With a
-    frozen daemon the process trees are ended past it; without a daemon the status is 8.
+    The receipt names every process that was ended. Exit status 0 only if nothing is left. A wrong
+    key keeps no other session alive: it is said once the others are ended. With a frozen daemon
+    the process trees are ended past it; without a daemon the status is 8.
     """
-    if sum((bool(keys), agent is not None, everything, last)) != 1:
+    if sum((bool(names), agent is not None, everything, last)) != 1:
         raise click.UsageError("Give one of: keys, --agent, --all, --last.", ctx)
     if now and grace is not None:
         raise click.UsageError("Give --grace or --now, not both.", ctx)
-    wanted = _Wanted(keys, agent, everything=everything, last=last)
+    wanted = _Wanted(names, agent, everything=everything, last=last)
     found = paths(ctx)
     seconds = 0.0 if now else grace
     try:
@@ -165,15 +151,29 @@ def kill(  # noqa: PLR0913 - one for each option
             raise
         results = _kill_past_daemon(found, wanted, error)
     left = any(result["survivors"] for result in results)
-    if as_json:
-        print_json({"ok": not left, "results": results})
-    else:
+    if results or not wanted.wrong:
+        _print_receipt(results, wanted.wrong, left=left, as_json=as_json)
+    codes = [fail(error) for error in wanted.wrong.values()]
+    return EXIT_FAILURE if left else max(codes, default=EXIT_OK)
+
+
+def _print_receipt(
+    results: list[Any], wrong: Mapping[str, BridgeError], *, left: bool, as_json: bool
+) -> None:
+    if not as_json:
         click.echo(tables.kill_text(results))
-    return EXIT_FAILURE if left else EXIT_OK
+        return
+    receipt = {"ok": not left and not wrong, "results": results}
+    if wrong:
+        receipt["errors"] = [
+            {"key": key, "code": error.code, "message": error.message}
+            for key, error in wrong.items()
+        ]
+    print_json(receipt)
 
 
 class _Wanted:
-    """Which sessions a command line means."""
+    """Which sessions a command line means; `wrong` has the keys that mean none, and why."""
 
     def __init__(
         self, keys: tuple[str, ...], agent: str | None, *, everything: bool, last: bool
@@ -182,6 +182,7 @@ class _Wanted:
         self.agent = agent
         self.everything = everything
         self.last = last
+        self.wrong: dict[str, BridgeError] = {}
 
     @property
     def repeats(self) -> bool:
@@ -191,7 +192,7 @@ class _Wanted:
     def of(self, client: Quick) -> list[str]:
         """Ask the daemon."""
         if self.last:
-            return [last_live(client)]
+            return [keys.meant(client, "", last=True)]
         if self.repeats:
             found: list[str] = client.call("matching", agent=self.agent or "")["keys"]
             return found
@@ -201,7 +202,7 @@ class _Wanted:
         """Choose among keys that are known without a daemon.
 
         Raises:
-            BridgeError: `no_such_session`, `ambiguous_key`.
+            BridgeError: `daemon_frozen`, for `--last`.
         """
         if self.everything:
             return names
@@ -209,7 +210,13 @@ class _Wanted:
             return [name for name in names if name.split(":")[1:2] == [self.agent]]
         if self.last:
             raise BridgeError("daemon_frozen", "Only the daemon knows which session is the last.")
-        return [_unique(key, names) for key in self.keys]
+        chosen = []
+        for key in self.keys:
+            try:
+                chosen.append(_unique(key, names))
+            except BridgeError as error:
+                self.wrong[key] = error
+        return chosen
 
 
 def _unique(text: str, names: list[str]) -> str:
@@ -222,18 +229,6 @@ def _unique(text: str, names: list[str]) -> str:
     raise BridgeError("ambiguous_key", f"{text!r} fits {len(found)} sessions: {listed}.")
 
 
-def last_live(client: Quick) -> str:
-    """Return the key of the live session that was started last.
-
-    Raises:
-        BridgeError: `no_such_session`, when none is live.
-    """
-    rows = client.call("sessions", all=False)["sessions"]
-    if not rows:
-        raise BridgeError("no_such_session", "No session is live.")
-    return str(rows[-1]["key"])
-
-
 def _kill_by_daemon(found: Paths, wanted: _Wanted, grace: float | None) -> list[Any]:
     client = connect(found)
     if client is None:
@@ -242,10 +237,17 @@ def _kill_by_daemon(found: Paths, wanted: _Wanted, grace: float | None) -> list[
     results: list[Any] = []
     with client:
         for _ in range(KILL_ROUNDS if wanted.repeats else 1):
-            keys = wanted.of(client)
-            if not keys:
+            names = wanted.of(client)
+            if not names:
                 break
-            results += client.call("kill", limit=limit, keys=keys, grace=grace)["results"]
+            try:
+                results += client.call("kill", limit=limit, keys=names, grace=grace)["results"]
+            except BridgeError as error:
+                if "unknown" not in error.data:
+                    raise
+                results += error.data["results"]
+                told = error.data["unknown"].items()
+                wanted.wrong |= {key: BridgeError.from_json(why) for key, why in told}
         if not results and wanted.agent is not None:
             _check_known(client, wanted.agent)
     return results
@@ -282,9 +284,11 @@ def _kill_past_daemon(found: Paths, wanted: _Wanted, error: BridgeError) -> list
         trees = frozen.recorded(found)
         names = wanted.among(list(trees))
     except BridgeError as unknown:
-        if unknown.code in ("no_such_session", "daemon_frozen"):
+        if unknown.code == "daemon_frozen":
             raise error from None
         raise
+    if not names and all(why.code == "no_such_session" for why in wanted.wrong.values()):
+        raise error
     say(f"{escape(error.message)} Its process trees are ended past it.")
     return _end_recorded(found, names, trees)
 
@@ -305,18 +309,16 @@ def _on_one(
     ctx: click.Context, key: str, *, last: bool, work: Callable[[Quick, str], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """Find the one session that is meant, and do the work on it."""
-    if bool(key) == last:
-        raise click.UsageError("Give either KEY or --last.", ctx)
+    keys.check(ctx, key, last=last)
     client = connect(paths(ctx))
     if client is None:
         raise _no_daemon()
     with client:
-        return work(client, last_live(client) if last else key)
+        return work(client, keys.meant(client, key, last=last))
 
 
 @click.command(epilog="\b\nExamples:\n  acpbridge cancel 3f2a\n  acpbridge cancel --last --grace 0")
-@click.argument("key", required=False, default="")
-@click.option("--last", is_flag=True, help="The session that was started last.")
+@keys.one_key(keys.NEWEST_LIVE)
 @click.option(
     "--grace",
     type=_grace,
@@ -352,8 +354,7 @@ def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: b
 
 
 @click.command(epilog="\b\nExamples:\n  acpbridge close 3f2a\n  acpbridge close --last --json")
-@click.argument("key", required=False, default="")
-@click.option("--last", is_flag=True, help="The session that was started last.")
+@keys.one_key(keys.NEWEST_LIVE)
 @_json
 @click.pass_context
 def close(ctx: click.Context, key: str, *, last: bool, as_json: bool) -> int:

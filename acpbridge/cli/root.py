@@ -18,11 +18,18 @@ from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, BridgeErro
 COMMANDS: Final = {
     "run": ("acpbridge.cli.run", "Run one turn of an agent."),
     "status": ("acpbridge.cli.quick", "Show what runs, from the kernel, now."),
-    "sessions": ("acpbridge.cli.quick", "List sessions."),
+    "sessions": ("acpbridge.cli.sessions", "List, delete and export sessions."),
+    "logs": ("acpbridge.cli.logs", "Show what happened in a session."),
     "kill": ("acpbridge.cli.quick", "End sessions and their whole process trees."),
     "cancel": ("acpbridge.cli.quick", "Cancel the running turn of a session."),
     "close": ("acpbridge.cli.quick", "End a session politely."),
+    "attach": ("acpbridge.cli.attach", "Follow a session, type to it, answer it."),
+    "restart": ("acpbridge.cli.restart", "Give a session a new process."),
     "permissions": ("acpbridge.cli.permissions", "List and answer open questions."),
+    "agents": ("acpbridge.cli.agents", "List the agents and what each would run."),
+    "doctor": ("acpbridge.cli.doctor", "Check the bridge and the agents."),
+    "login": ("acpbridge.cli.login", "Run an agent's own login."),
+    "config": ("acpbridge.cli.config", "Check the configuration."),
     "daemon": ("acpbridge.cli.daemon", "Start, stop and look at the daemon."),
     "serve": ("acpbridge.cli.serve", "Serve a Python agent over ACP on stdio."),
 }
@@ -77,6 +84,14 @@ def home(ctx: click.Context) -> str | None:
 def paths(ctx: click.Context) -> Paths:
     """Return the paths of the state directory that the command line names."""
     return find(home(ctx), os.environ)
+
+
+def here() -> str:
+    """Return the current directory, "/" where it is gone: for commands that only look."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - as the kernel has it
+    except OSError:
+        return "/"
 
 
 def main(args: list[str] | None = None) -> Any:

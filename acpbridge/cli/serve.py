@@ -2,21 +2,19 @@
 
 import click
 
-from acpbridge.errors import EXIT_OK
-
 
 @click.command(
     epilog="\b\nExamples:\n  acpbridge serve shop.agents:summariser\n"
-    "  acpbridge serve acpbridge.agents.demo:demo"
+    "  acpbridge serve ./summariser.py:summariser"
 )
 @click.argument("entry", metavar="MODULE:AGENT")
 def serve(entry: str) -> int:
     """Serve a Python agent over ACP: JSON-RPC on standard input and output, until the input ends.
 
     AGENT is an async function of one argument, the turn, in MODULE, which is found as Python finds
-    any module. Whatever the agent prints goes to stderr.
+    any module, or in a file that is named by its path and ends in .py. Whatever the agent prints
+    goes to stderr.
     """
-    from acpbridge.serving import serve as serve_agent
+    from acpbridge.serving.root import main
 
-    serve_agent(entry)
-    return EXIT_OK
+    return main(entry)

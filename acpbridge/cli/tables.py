@@ -13,6 +13,9 @@ Row = Mapping[str, Any]
 
 NOTHING: Final = "-"
 
+# Columns of `sessions` that say something of those sessions only that have a process.
+_MAY_BE_LEFT_OUT: Final = ("MODE", "TURN", "QUEUED", "ASKED")
+
 _UNITS: Final = ("B", "K", "M", "G", "T")
 
 
@@ -58,6 +61,15 @@ def age(since: Any, now: Any) -> str:
     return f"{seconds // 86400}d{seconds % 86400 // 3600:02}h"
 
 
+def seconds(since: Any, now: Any) -> str:
+    """Return the time between two moments of ISO 8601 in seconds alone."""
+    try:
+        past = datetime.fromisoformat(str(now)) - datetime.fromisoformat(str(since))
+    except (ValueError, TypeError):
+        return NOTHING
+    return f"{max(0, int(past.total_seconds()))} s"
+
+
 def now() -> str:
     """Return the moment as it is compared with those in rows."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -98,10 +110,11 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
     if not rows:
         return "no sessions"
     head = ("KEY", "STATE", "MODE", "TURN", "QUEUED", "ASKED", "AGE", "DIRECTORY")
+    empty = {NOTHING, "0", mode({})}
     table = [
         (
             shown(row.get("key")),
-            state(row),
+            state(row, at),
             mode(row),
             turn(row, at),
             str(row.get("queueDepth", 0)),
@@ -111,17 +124,42 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
         )
         for row in rows
     ]
+    # What is true of no row would only push the directory out of sight.
+    shown_at = [
+        index
+        for index, name in enumerate(head)
+        if name not in _MAY_BE_LEFT_OUT or any(row[index] not in empty for row in table)
+    ]
+    return "\n".join(columns([[row[index] for index in shown_at] for row in (head, *table)]))
+
+
+def pruned_text(rows: Sequence[Row], at: str) -> str:
+    """Return the table of what `sessions prune` deletes."""
+    head = ("KEY", "STATE", "LAST USED", "DIRECTORY")
+    table = [
+        (
+            shown(row.get("key")),
+            shown(row.get("state")),
+            f"{age(row.get('lastUsedAt'), at)} ago",
+            shown(row.get("cwd")),
+        )
+        for row in rows
+    ]
     return "\n".join(columns([head, *table]))
 
 
-def state(row: Row) -> str:
-    """Return a session's state, with why it is closed or what went wrong."""
+def state(row: Row, at: str = "") -> str:
+    """Return a session's state, with why it is closed, what went wrong, or how long it starts."""
     reason = row.get("closeReason")
     if reason:
         return f"{shown(row.get('state'))} ({shown(reason)})"
     error = row.get("lastError")
     if error and row.get("state") in ("failed", "died"):
         return f"{shown(row.get('state'))} ({shown(error.get('code'))})"
+    if row.get("state") == "starting":
+        # A first start may download the agent: it is told apart from one that hangs by its age.
+        since = (row.get("turn") or {}).get("startedAt") or row.get("createdAt")
+        return f"starting ({seconds(since, at or now())})"
     return shown(row.get("state"))
 
 
@@ -158,7 +196,7 @@ def daemon_lines(daemon: Row | None, at: str) -> list[str]:
 
 def _session_lines(row: Row, questions: Sequence[Row], at: str) -> list[str]:
     facts = [
-        ("state", state(row)),
+        ("state", state(row, at)),
         ("mode", mode(row)),
         ("turn", turn(row, at)),
         ("queued", str(row.get("queueDepth", 0))),

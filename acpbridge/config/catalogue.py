@@ -1,16 +1,18 @@
-"""What is known of the agents of the field, as data.
+"""What is known of the agents of the field, as data and nothing but data.
 
 An unknown agent that is given the same fields behaves the same; no other module may look at an
-agent's name.
+agent's name. What is not known is not here: nothing is guessed. Above is `recognise`, which finds.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind
+from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind, SessionFiles
 from acpbridge.model.keys import AgentId
 
 CLAUDE: Final = AgentFacts(
+    description="Claude Code, through its ACP adapter.",
+    registry_id="claude-acp",
     binaries=("claude-agent-acp", "claude-code-acp"),
     npx_package="@agentclientprotocol/claude-agent-acp",
     npx_version="0.101.0",
@@ -38,31 +40,45 @@ CLAUDE: Final = AgentFacts(
     ),
     secret_names=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     login_files=("$CLAUDE_CONFIG_DIR/.credentials.json", ".claude/.credentials.json"),
-    login_hint="Log in: claude-agent-acp --cli auth login --claudeai, or set ANTHROPIC_API_KEY.",
+    # It opens a session without a login, and refuses at the first prompt.
+    logins={
+        "claudeai": ("--cli", "auth", "login", "--claudeai"),
+        "console": ("--cli", "auth", "login", "--console"),
+    },
+    login_hint="Log in: acpbridge login claude --method claudeai, or set ANTHROPIC_API_KEY.",
     install_hint="Install it: npm install -g @agentclientprotocol/claude-agent-acp",
     wrong_commands={"claude": "claude-agent-acp"},
+    silence_hint="It retries a refused login (401), a limit (429) or a server error without a "
+    "word, for a minute or longer. Check the key or log in again; CLAUDE_CODE_MAX_RETRIES=1 in its "
+    "environment has it fail at once.",
 )
 
 CODEX: Final = AgentFacts(
+    description="Codex, through its ACP adapter.",
+    registry_id="codex-acp",
     binaries=("codex-acp",),
     npx_package="@agentclientprotocol/codex-acp",
     npx_version="2.6.0",
     packages=("@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
     # It starts in `agent`, where a reviewing model decides and nobody is asked.
     asking_mode="read-only",
-    unknown_session_words=("no rollout found",),
+    unknown_session_words=("no rollout found", "thread not found"),
     bypass_modes=("agent-full-access",),
     # It kills its own child 2 s after its stdin was closed; just after a turn it took 4.3 s.
     grace=5.0,
     env_names=("CODEX_HOME", "OPENAI_API_KEY", "CODEX_API_KEY"),
     secret_names=("OPENAI_API_KEY", "CODEX_API_KEY"),
     login_files=("$CODEX_HOME/auth.json", ".codex/auth.json"),
-    login_hint="Log in: codex-acp login, or set OPENAI_API_KEY.",
+    logins={"default": ("login",)},
+    login_hint="Log in: acpbridge login codex, or set OPENAI_API_KEY.",
+    session_needs_login=True,
     install_hint="Install it: npm install -g @agentclientprotocol/codex-acp",
     wrong_commands={"codex": "codex-acp"},
 )
 
 GEMINI: Final = AgentFacts(
+    description="Gemini CLI.",
+    registry_id="gemini",
     binaries=("gemini",),
     args=("--acp",),
     npx_package="@google/gemini-cli",
@@ -71,6 +87,18 @@ GEMINI: Final = AgentFacts(
     asking_mode="default",
     bypass_modes=("yolo",),
     unknown_session_words=("No previous sessions found", "Invalid session identifier"),
+    # It answers a load first, and replays while the next request is already on its way.
+    replay_quiet=0.3,
+    # Its files bear the minute in which a session was opened: to load it within that minute writes
+    # over what was to be loaded. A load in a later minute leaves an empty file of the same session,
+    # for which the next start in that directory removes both. Either way it is gone for good.
+    session_files=SessionFiles(
+        pattern=".gemini/tmp/*/chats/session-{minute}-{id}.jsonl",
+        id_length=8,
+        minute="%Y-%m-%dT%H-%M",
+        message='{"id":',
+    ),
+    reload_wait="minute",
     # It answers session/set_mode with an empty object and never sends an update.
     mode_answer_suffices=True,
     env_names=("GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_CLI_TRUST_WORKSPACE", "GOOGLE_*"),
@@ -79,18 +107,131 @@ GEMINI: Final = AgentFacts(
     secret_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     login_files=(".gemini/oauth_creds.json",),
     login_hint="Log in: run gemini once and choose a login, or set GEMINI_API_KEY.",
+    session_needs_login=True,
     install_hint="Install it: npm install -g @google/gemini-cli",
     wrong_commands={"gemini": "gemini --acp"},
+    silence_hint="It retries a limit (429) or a server error without a word.",
 )
 
-CATALOGUE: Final[Mapping[str, AgentFacts]] = {"claude": CLAUDE, "codex": CODEX, "gemini": GEMINI}
+# Of these only the command is known. No mode, login or environment is: they show as unknown.
 
+OPENCODE: Final = AgentFacts(
+    description="OpenCode.",
+    binaries=("opencode",),
+    args=("acp",),
+    npx_package="opencode-ai",
+    npx_version="1.18.33",
+    packages=("opencode-ai",),
+    install_hint="Install it: npm install -g opencode-ai",
+    wrong_commands={"opencode": "opencode acp"},
+)
+
+PI: Final = AgentFacts(
+    description="pi, through its ACP adapter.",
+    binaries=("pi-acp",),
+    npx_package="pi-acp",
+    npx_version="0.0.34",
+    packages=("pi-acp",),
+    install_hint="Install it: npm install -g pi-acp @earendil-works/pi-coding-agent",
+)
+
+FAST_AGENT: Final = AgentFacts(
+    description="fast-agent.",
+    args=("acp",),
+    uvx_package="fast-agent-mcp",
+    packages=("fast-agent-mcp",),
+    install_hint="Install uv, which brings uvx: https://docs.astral.sh/uv",
+)
+
+COPILOT: Final = AgentFacts(
+    description="GitHub Copilot CLI.",
+    binaries=("copilot",),
+    args=("--acp", "--stdio"),
+    wrong_commands={"copilot": "copilot --acp --stdio"},
+)
+
+CURSOR: Final = AgentFacts(
+    description="Cursor CLI.",
+    binaries=("cursor-agent",),
+    args=("acp",),
+    wrong_commands={"cursor-agent": "cursor-agent acp"},
+)
+
+QWEN: Final = AgentFacts(
+    description="Qwen Code.",
+    binaries=("qwen",),
+    args=("--acp",),
+    wrong_commands={"qwen": "qwen --acp"},
+)
+
+KIMI: Final = AgentFacts(
+    description="Kimi CLI.",
+    binaries=("kimi",),
+    args=("acp",),
+    wrong_commands={"kimi": "kimi acp"},
+)
+
+DROID: Final = AgentFacts(
+    description="Droid.",
+    binaries=("droid",),
+    args=("exec", "--output-format", "acp"),
+    wrong_commands={"droid": "droid exec --output-format acp"},
+)
+
+OPENCLAW: Final = AgentFacts(
+    description="OpenClaw.",
+    binaries=("openclaw",),
+    args=("acp",),
+    wrong_commands={"openclaw": "openclaw acp"},
+)
+
+# Names that other bridges know. Nobody has checked a command for them, so there is none here.
+UNCHECKED: Final = AgentFacts(
+    description="Known by its name only: its command has not been checked.",
+)
+
+# In the order in which a default is looked for.
+CATALOGUE: Final[Mapping[str, AgentFacts]] = {
+    "claude": CLAUDE,
+    "codex": CODEX,
+    "gemini": GEMINI,
+    "opencode": OPENCODE,
+    "copilot": COPILOT,
+    "cursor": CURSOR,
+    "qwen": QWEN,
+    "kimi": KIMI,
+    "droid": DROID,
+    "pi": PI,
+    "openclaw": OPENCLAW,
+    "fast-agent": FAST_AGENT,
+    "grok-build": UNCHECKED,
+    "iflow": UNCHECKED,
+    "kilocode": UNCHECKED,
+    "kiro": UNCHECKED,
+    "mcode": UNCHECKED,
+    "mux": UNCHECKED,
+    "pool": UNCHECKED,
+    "qoder": UNCHECKED,
+    "trae": UNCHECKED,
+    "zeroclaw": UNCHECKED,
+}
+
+# Registry ids, binaries, and what people call them elsewhere.
 ALIASES: Final[Mapping[str, str]] = {
     "claude-acp": "claude",
+    "claude-agent-acp": "claude",
     "claude-code": "claude",
+    "claude-code-acp": "claude",
     "codex-acp": "codex",
     "gemini-cli": "gemini",
+    "cursor-agent": "cursor",
+    "fast-agent-mcp": "fast-agent",
+    "opencode-ai": "opencode",
+    "pi-acp": "pi",
 }
+
+# What we serve ourselves: the one mode there is asks.
+PYTHON: Final = AgentFacts(asking_mode="default")
 
 # The embedded agent: no login, no network, started like any Python agent.
 DEMO: Final = AgentDefinition(
@@ -99,66 +240,5 @@ DEMO: Final = AgentDefinition(
     description="Plans a little, reads a little, and asks before it writes.",
     kind=RuntimeKind.PYTHON,
     entry="acpbridge.agents.demo:demo",
-    facts=AgentFacts(asking_mode="default"),
+    facts=AgentFacts(asking_mode="default", no_login=True),
 )
-
-
-# Programs that start another one, which their first plain argument names.
-_LAUNCHERS: Final = frozenset({"npx", "bunx", "node", "env"})
-
-
-def facts_for_command(command: tuple[str, ...]) -> AgentFacts:
-    """Return the facts of the entry whose binary or package a command names, else unknown ones."""
-    program = _program(command)
-    for facts in CATALOGUE.values():
-        known = (*facts.binaries, *(wrong.partition(" ")[0] for wrong in facts.wrong_commands))
-        if program in known or any(_names_package(word, facts.packages) for word in command):
-            return facts
-    return AgentFacts()
-
-
-def better_command(command: tuple[str, ...], wrong: Mapping[str, str]) -> str | None:
-    """Return the command that speaks ACP for one that looks right and does not, else None.
-
-    Args:
-        command: as it was started.
-        wrong: first words of commands, each with what to write for them.
-    """
-    words = [_basename(command[0]), *command[1:]] if command else []
-    for count in range(len(words), 0, -1):
-        right = wrong.get(" ".join(words[:count]))
-        if right is not None:
-            return None if set(right.split(" ")) <= set(words) else right
-    return None
-
-
-def _program(command: tuple[str, ...]) -> str:
-    """Return the name of what a command runs, past a launcher, its options and assignments."""
-    first, *rest = command or ("",)
-    if _basename(first) not in _LAUNCHERS:
-        return _basename(first)
-    plain = (word for word in rest if not word.startswith("-") and "=" not in word)
-    return _without_version(_basename(next(plain, "")))
-
-
-def _names_package(word: str, packages: tuple[str, ...]) -> bool:
-    name = _without_version(word.rpartition("=")[2])
-    return name in packages or any(f"/node_modules/{package}/" in word for package in packages)
-
-
-def _basename(word: str) -> str:
-    return word.rpartition("/")[2]
-
-
-def _without_version(word: str) -> str:
-    name, at, _ = word.rpartition("@")
-    return name if at and name else word
-
-
-def entry(agent: str) -> AgentDefinition | None:
-    """Return the definition of a catalogue agent by its id or alias, None if there is none."""
-    if agent == DEMO.id:
-        return DEMO
-    name = ALIASES.get(agent, agent)
-    facts = CATALOGUE.get(name)
-    return None if facts is None else AgentDefinition(id=AgentId(name), name=name, facts=facts)

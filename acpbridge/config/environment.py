@@ -64,15 +64,6 @@ def child_environment(
     return out | {HOME: home, MARK: mark}
 
 
-def auth_source(definition: AgentDefinition, env: Mapping[str, str]) -> str:
-    """Return where a login comes from, as far as the environment tells: `env:NAME` or `unknown`."""
-    if definition.auth == "subscription":
-        return "subscription"
-    given = {**env, **definition.env_set}
-    found = [name for name in definition.facts.secret_names if given.get(name)]
-    return f"env:{found[0]}" if found else "unknown"
-
-
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(
         name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -12,11 +12,12 @@ import anyio
 import structlog
 
 from acpbridge import __version__
-from acpbridge.controller import refusals
+from acpbridge.controller import logins, refusals
 from acpbridge.controller.process import AgentProcess
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
 from acpbridge.protocol import acp
+from acpbridge.protocol.content import check_servers
 from acpbridge.protocol.jsonrpc import Call, Noise, Peer
 from acpbridge.transport.connection import Connection, Handler
 from acpbridge.transport.tasks import Owner, background
@@ -64,6 +65,7 @@ class AcpRuntimeController(Owner):
             answering=answering,
         )
         self._mode_changed = anyio.Event()
+        self._options_changed = anyio.Event()
         self._exit = ""
         self._dead = anyio.Event()
         self._error: BridgeError | None = None
@@ -88,7 +90,10 @@ class AcpRuntimeController(Owner):
         """
         params = {
             "protocolVersion": acp.PROTOCOL_VERSION,
-            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}},
+            "clientCapabilities": {
+                "fs": {"readTextFile": False, "writeTextFile": False},
+                "session": {"configOptions": {"boolean": {}}},
+            },
             "clientInfo": {"name": acp.CLIENT_INFO_NAME, "version": __version__},
         }
         try:
@@ -96,6 +101,7 @@ class AcpRuntimeController(Owner):
                 result = await self._call("initialize", params)
         except TimeoutError:
             message = f"The agent did not answer initialize in {self._start_seconds:g} s."
+            message += self._first_noise()
             raise self._process.post_mortem("start_timeout", message) from None
         except BridgeError as error:
             raise self._start_error(error) from None
@@ -119,9 +125,16 @@ class AcpRuntimeController(Owner):
     def _start_error(self, error: BridgeError) -> BridgeError:
         if error.code == "agent_died":
             message = f"The agent ended before it was ready: {self._exit or 'it closed stdout'}."
+            message += self._first_noise()
         else:
             message = f"The agent refused initialize: {error.message}"
         return self._process.post_mortem("start_failed", message)
+
+    def _first_noise(self) -> str:
+        noise = self._connection.first_noise
+        if noise is None:
+            return ""
+        return " " + refusals.not_acp(self._connection.noise, noise.head)
 
     async def died(self) -> BridgeError:
         """Wait until the agent is gone and return why."""
@@ -161,7 +174,7 @@ class AcpRuntimeController(Owner):
         """
         params = self._setup(cwd, mcp_servers, additional_directories)
         try:
-            result = await self._call("session/new", params)
+            result = await logins.set_up(self._call, "session/new", params, self.capabilities)
             answer = acp.read(acp.NewSessionResult, result, "the answer to session/new")
         except BridgeError as error:
             raise self._open_error("session/new", error) from None
@@ -204,6 +217,7 @@ class AcpRuntimeController(Owner):
         mcp_servers: tuple[Mapping[str, Any], ...],
         additional_directories: tuple[str, ...],
     ) -> dict[str, Any]:
+        check_servers(self.capabilities, mcp_servers)
         params: dict[str, Any] = {"cwd": cwd, "mcpServers": [dict(s) for s in mcp_servers]}
         if additional_directories:
             self._need("sessionCapabilities", "additionalDirectories")
@@ -215,7 +229,8 @@ class AcpRuntimeController(Owner):
     ) -> Mapping[str, Any]:
         self._need(*marker)
         try:
-            result = await self._call(method, {"sessionId": session_id, **params})
+            params = {"sessionId": session_id, **params}
+            result = await logins.set_up(self._call, method, params, self.capabilities)
         except BridgeError as error:
             raise self._open_error(method, error) from None
         return self._opened(session_id, result if isinstance(result, dict) else {})
@@ -303,10 +318,33 @@ class AcpRuntimeController(Owner):
         if isinstance(value, bool):
             params["type"] = "boolean"
         result = await self.request("session/set_config_option", params)
-        told = acp.current_mode(result) if isinstance(result, dict) else None
-        if told is not None:
-            self.mode_told(told)
+        if isinstance(result, dict):
+            self.options_told(result.get("configOptions"))
+            told = acp.current_mode(result)
+            if told is not None:
+                self.mode_told(told)
         return result
+
+    def options_told(self, told: Any) -> None:
+        """Take in the list of config options that the agent sent; it is always whole."""
+        if isinstance(told, list):
+            self.session = {**self.session, "configOptions": told}
+            self._options_changed.set()
+            self._options_changed = anyio.Event()
+
+    async def options_changed(self) -> None:
+        """Wait until the agent has sent its config options again."""
+        await self._options_changed.wait()
+
+    async def set_model(self, model: str) -> None:
+        """Set the model of an agent that offers `models`; its bare answer is all that it says.
+
+        Raises:
+            BridgeError: what the agent answered.
+        """
+        await self.request("session/set_model", {"modelId": model})
+        models = {**self.session.get("models", {}), "currentModelId": model}
+        self.session = {**self.session, "models": models}
 
     # Turns.
 

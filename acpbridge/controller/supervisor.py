@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from acpbridge.config.catalogue import better_command
 from acpbridge.config.environment import MARK
+from acpbridge.config.recognise import better_command
 from acpbridge.controller import census, lifecycle
 from acpbridge.controller.containment import Containment
 from acpbridge.controller.journal import Entry, Journal, Tree
@@ -277,12 +277,17 @@ class Supervisor(Owner):
 
     async def processes(self, name: str) -> list[census.ProcessInfo]:
         """Return the whole tree of one owner, from the kernel, now."""
-        process = self._running.get(name)
-        if process is None:
-            return []
-        child = process.child
-        shim, agent = _pair(child.shim), _pair(child.agent)
-        return await anyio.to_thread.run_sync(census.tree, shim, agent)
+        return (await self.trees([name]))[name]
+
+    async def trees(self, names: list[str]) -> dict[str, list[census.ProcessInfo]]:
+        """Return the whole trees of several owners, all from one look at the kernel's table."""
+        found = [(name, self._running.get(name)) for name in names]
+        children = {name: process.child for name, process in found if process is not None}
+        tops = {name: (_pair(child.shim), _pair(child.agent)) for name, child in children.items()}
+        return {
+            **{name: [] for name in names},
+            **await anyio.to_thread.run_sync(census.trees, tops),
+        }
 
     async def unowned(self) -> list[census.ProcessInfo]:
         """Return what lives below guard or keeper and below no shim of ours.

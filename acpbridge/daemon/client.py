@@ -18,9 +18,10 @@ from anyio.abc import SocketStream
 from acpbridge import __version__
 from acpbridge.config.environment import MARK
 from acpbridge.daemon import lock
+from acpbridge.daemon.params import write_run
 from acpbridge.daemon.paths import Paths, check_private, make_private
-from acpbridge.daemon.server import write_run
 from acpbridge.daemon.wire import (
+    ATTEND,
     EVENTS,
     HELLO,
     HELLO_LIMIT,
@@ -57,13 +58,22 @@ class EventLine:
 
 
 class Events:
-    """The events of one session, in order."""
+    """The events of one session, in order.
+
+    Attributes:
+        newest: number of the newest event when it was begun to follow.
+        room: set when more can be read.
+        lost: whether the daemon is gone.
+    """
 
     def __init__(self) -> None:
+        self.newest = 0
         self._held: deque[EventLine] = deque()
         self._news = anyio.Event()
+        self._why = BridgeError("connection_closed", "The daemon is gone.")
         self.room = anyio.Event()
         self.lost = False
+        self.over = False
 
     @property
     def full(self) -> bool:
@@ -75,20 +85,30 @@ class Events:
         self._held.extend(lines)
         self._news.set()
 
-    def end(self) -> None:
-        """Nothing more will come."""
-        self.lost = True
+    def end(self, why: BridgeError | None = None) -> None:
+        """Nothing more will come: because of an error, or because the daemon is gone."""
+        if not self.lost and not self.over:
+            self.lost, self._why = True, why or self._why
+        self._news.set()
+
+    def finish(self) -> None:
+        """Nothing more will come: all was there that was wanted."""
+        self.over = True
         self._news.set()
 
     async def next(self) -> EventLine:
         """Return the next event.
 
         Raises:
-            BridgeError: `connection_closed`, when the daemon is gone and nothing is left.
+            anyio.EndOfStream: all was read that was wanted.
+            BridgeError: `connection_closed`, when the daemon is gone and nothing is left, or why
+                no more can be read (`no_such_session` when the session was deleted).
         """
         while not self._held:
+            if self.over:
+                raise anyio.EndOfStream
             if self.lost:
-                raise BridgeError("connection_closed", "The daemon is gone.")
+                raise self._why
             self._news = anyio.Event()
             await self._news.wait()
         event = self._held.popleft()
@@ -103,7 +123,7 @@ class DaemonClient:
 
     def __init__(self) -> None:
         self._followed: dict[int, Events] = {}
-        self._early: dict[int, list[EventLine]] = {}
+        self._early: dict[int, Events] = {}
         self.connection: Connection
         self.hello: Mapping[str, Any] = {}
 
@@ -121,11 +141,13 @@ class DaemonClient:
             EventLine(raw.encode("utf-8", "surrogateescape"), value)
             for raw, value in zip(raws, values or [], strict=False)
         ]
-        if number in self._followed:
-            self._followed[number].put(lines)
-        elif isinstance(number, int):
-            # The first events may overtake the answer that names their number.
-            self._early.setdefault(number, []).extend(lines)
+        if not isinstance(number, int):
+            return
+        # The first events may overtake the answer that names their number.
+        events = self._followed.get(number) or self._early.setdefault(number, Events())
+        events.put(lines)
+        if "end" in notification.params:
+            _end(events, notification.params["end"])
 
     async def on_call(self, call: Call) -> Any:
         """The daemon calls nothing on its clients."""
@@ -153,6 +175,11 @@ class DaemonClient:
         receipt: Mapping[str, Any] = await self.call("run", **write_run(request))
         return receipt
 
+    def attend(self, key: str) -> None:
+        """Tell that a person is asked here what a session asks; "" for all sessions."""
+        if not self.connection.closed.is_set():
+            self.connection.notify(ATTEND, {"key": key})
+
     async def answer(
         self, question: str, *, option: str | None, effect: Effect | None, note: str = ""
     ) -> Mapping[str, Any]:
@@ -163,12 +190,30 @@ class DaemonClient:
         return decision
 
     @asynccontextmanager
-    async def follow(self, key: str, after: int) -> AsyncIterator[Events]:
-        """Follow a session's events behind a number, until the context is left."""
-        events = Events()
-        number = (await self.call("follow", key=key, after=after))["follow"]
+    async def follow(self, key: str, after: int, **span: Any) -> AsyncIterator[Events]:
+        """Follow a session's events, until the context is left.
+
+        Args:
+            key: of the session.
+            after: number of the last event that is not wanted, or -N for the last N.
+            span: further params of the call: `since`, `live`, `stored`.
+        """
+        async with self._followed_by("follow", key=key, after=after, **span) as events:
+            yield events
+
+    @asynccontextmanager
+    async def watch(self) -> AsyncIterator[Events]:
+        """Follow the questions of all sessions, beginning with those that are open."""
+        async with self._followed_by("watch") as events:
+            yield events
+
+    @asynccontextmanager
+    async def _followed_by(self, method: str, **params: Any) -> AsyncIterator[Events]:
+        answer = await self.call(method, **params)
+        number = answer["follow"]
+        events = self._early.pop(number) if number in self._early else Events()
+        events.newest = answer.get("newest", 0)
         self._followed[number] = events
-        events.put(self._early.pop(number, []))
         if self.connection.closed.is_set():
             events.end()
         try:
@@ -230,6 +275,13 @@ async def _attempt(stack: AsyncExitStack, paths: Paths, *, start: bool) -> Daemo
             raise
         return None
     return None if start and client.hello.get("stopping") else client
+
+
+def _end(events: Events, why: Any) -> None:
+    if why is None:
+        events.finish()
+    else:
+        events.end(BridgeError.from_json(why if isinstance(why, dict) else {}))
 
 
 async def _say_hello(client: DaemonClient, limit: float) -> None:

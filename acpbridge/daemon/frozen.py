@@ -139,9 +139,12 @@ def stop_by_force(paths: Paths) -> list[int]:
     keeper and its shims then end everything by themselves, and what they leave is killed here.
 
     Raises:
-        BridgeError: `daemon_unreachable`, when it cannot be told which process it is.
+        BridgeError: `daemon_unreachable`, when it cannot be told which process it is;
+            `unsupported_control`, when it is a program that opened a bridge of its own.
     """
     found = daemon_of(paths)
+    if found is not None and lock.of_program(paths.lock):
+        raise not_a_daemon(found.pid)
     if found is None:
         if not lock.held(paths.lock):
             return []
@@ -173,6 +176,12 @@ def _wait_while(unsettled: Callable[[], bool], limit: float) -> None:
     deadline = time.monotonic() + limit
     while unsettled() and time.monotonic() < deadline:
         time.sleep(LOOK_PAUSE)
+
+
+def not_a_daemon(pid: int) -> BridgeError:
+    """Return the error for who would stop a program as if it were the daemon."""
+    message = f"The process {pid} is a program with a bridge of its own, not a daemon."
+    return BridgeError("unsupported_control", message, hint="End that program, as it wants it.")
 
 
 def wait_stopped(paths: Paths, limit: float) -> bool:

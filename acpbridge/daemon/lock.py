@@ -10,16 +10,25 @@ from typing import Final
 
 from acpbridge.errors import BridgeError
 
+# The second line in the lock of a program that opened a bridge of its own: no daemon to be killed.
+PROGRAM: Final = "program"
+
 # Whoever asks whether it is held holds it for a moment: tries, and seconds between them.
 TRIES: Final = 5
 TRY_PAUSE: Final = 0.02
 
 
 class DaemonLock:
-    """The exclusive lock on a state directory, with the holder's pid in it."""
+    """The exclusive lock on a state directory, with the holder's pid in it.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: of its file.
+        program: whether the holder is somebody's program, and not the daemon.
+    """
+
+    def __init__(self, path: Path, *, program: bool = False) -> None:
         self._path = path
+        self._program = program
         self._fd = -1
 
     def acquire(self) -> None:
@@ -33,7 +42,7 @@ class DaemonLock:
         try:
             self._lock(fd)
             # The new pid before the cut: whoever reads in between finds at least a number.
-            text = f"{os.getpid()}\n".encode()
+            text = f"{os.getpid()}\n{PROGRAM if self._program else ''}".encode()
             os.pwrite(fd, text, 0)
             os.ftruncate(fd, len(text))
             os.fchmod(fd, 0o600)
@@ -65,7 +74,8 @@ class DaemonLock:
                 raise _unusable(self._path, error) from None
             return
         pid = holder(self._path)
-        message = f"A daemon runs already (pid {pid or 'unknown'}) in {self._path.parent}."
+        what = "A program has opened its bridge" if of_program(self._path) else "A daemon runs"
+        message = f"{what} already (pid {pid or 'unknown'}) in {self._path.parent}."
         raise BridgeError("daemon_running", message, data={"pid": pid})
 
     def release(self) -> None:
@@ -81,6 +91,14 @@ def holder(path: Path) -> int:
         return max(0, int(path.read_text(encoding="ascii").splitlines()[0]))
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def of_program(path: Path) -> bool:
+    """Tell whether the lock's file names a program; only a held lock makes it true."""
+    try:
+        return path.read_text(encoding="ascii").splitlines()[1:] == [PROGRAM]
+    except (OSError, ValueError):
+        return False
 
 
 def held(path: Path) -> bool:

@@ -14,6 +14,7 @@ HELLO_LIMIT: Final = 5.0
 HELLO: Final = "hello"
 EVENTS: Final = "events"
 UNFOLLOW: Final = "unfollow"
+ATTEND: Final = "attend"
 
 
 def check_versions(mine: str, theirs: str, their_wire: object) -> None:

@@ -45,4 +45,12 @@ def _meaning(message: str, data: Any) -> str:
     if reason is None or reason in ("", message):
         return message
     text = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
-    return f"{message}: {text[:REASON_LIMIT]}{'...' if len(text) > REASON_LIMIT else ''}"
+    return f"{message}: {shorten(text, REASON_LIMIT)}"
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return at most so many characters and dots: whole words, for nobody knows half a secret."""
+    if len(text) <= limit:
+        return text
+    head = text[: limit + 1]
+    return head[: max(map(head.rfind, " \t\n"), default=0) + 1].rstrip() + "..."

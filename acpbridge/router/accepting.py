@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
-from acpbridge.config.environment import auth_source
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import SessionKey
@@ -33,8 +33,9 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Setting
+from acpbridge.router.setting import Setting, learn_servers
 from acpbridge.router.turns import Turn
+from acpbridge.runtimes.logins import login_source
 
 MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
 
@@ -79,6 +80,9 @@ class Accepting:
         self._check_running()
         if request.on_permission is OnPermission.ALLOW:
             authorize(Action.ALLOW_BY_RULE, requester, Target())
+        if request.settings.mode is not None or request.settings.options or request.mcp_servers:
+            # Each may widen what is done unasked; a model does not.
+            authorize(Action.CHOOSE, requester, Target())
         if not request.idempotency_key:
             return await self._accept(request, requester, "")
         # An agent's keys are its own: it can neither guess nor take another's.
@@ -99,6 +103,7 @@ class Accepting:
             # An agent has no secret that its own session's caller did not have; what it calls
             # one would only be blacked out where others must be able to read.
             self._setting.learn(request.env)
+            learn_servers(self._setting.learn, request.mcp_servers)
         new = not request.session and not request.continue_last
         if new:
             session = await self._new(request, requester)
@@ -140,6 +145,8 @@ class Accepting:
         cwd = request.cwd or definition.workspace or request.caller_cwd
         if not Path(cwd).is_absolute() or not await anyio.Path(cwd).is_dir():
             raise BridgeError("usage", f"{cwd!r} is not a directory.", hint="Give one with --cwd.")
+        # It looks for files, which may lie on a slow disk.
+        login = await anyio.to_thread.run_sync(login_source, definition, request.env)
         # No await from here on.
         self._check_running()
         python = definition.kind is RuntimeKind.PYTHON
@@ -152,7 +159,7 @@ class Accepting:
             runtime=definition.kind,
             lineage=self._lineage(requester),
             one_shot=request.one_shot,
-            auth_source=auth_source(definition, request.env),
+            auth_source=login,
             definition={"id": definition.id, "revision": self._setting.config().revision},
         )
         session = self._make(record, definition)
@@ -248,6 +255,9 @@ class Accepting:
             on_permission=request.on_permission,
             timeout=request.timeout,
             detached=request.detached,
+            settings=request.settings,
+            mcp_servers=request.mcp_servers,
+            fresh=request.fresh,
         )
         session.env = request.env or session.env
         turn = Turn(run.run_id, prompt, run.accepted_at)

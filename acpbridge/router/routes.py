@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from acpbridge.config import catalogue
+from acpbridge.config import catalogue, recognise
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
-from acpbridge.model.keys import SessionKey, agent_id
+from acpbridge.model.keys import AgentId, SessionKey, agent_id
 
 
 def find_session(text: str, keys: Iterable[SessionKey]) -> SessionKey:
@@ -35,7 +35,9 @@ def find_agent(name: str, config: Config) -> AgentDefinition:
         BridgeError: `no_such_agent`, naming the ids that there are.
     """
     key = agent_id(name)
-    found = config.agents.get(key) or catalogue.entry(key)
+    # Whoever has configured an agent means it by all its names.
+    canonical = AgentId(catalogue.ALIASES.get(key, key))
+    found = config.agents.get(key) or config.agents.get(canonical) or recognise.entry(key)
     if found is None:
         ids = [*config.agents, *catalogue.CATALOGUE, catalogue.DEMO.id]
         listed = ", ".join(dict.fromkeys(map(str, ids)))

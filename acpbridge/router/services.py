@@ -1,8 +1,10 @@
 """What every session is handed: one value, made once."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
+
+import anyio
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
@@ -35,6 +37,7 @@ class Services:
         faults: named points for tests.
         idle_ttl: seconds that a process may be without a turn.
         redact: takes the secrets out of JSON.
+        sleep: waits for seconds of the clock.
         killed_past: why a session is closed that was killed while this daemon was frozen, None for
             every other.
     """
@@ -50,6 +53,7 @@ class Services:
     faults: Faults
     idle_ttl: Callable[[], float]
     redact: Callable[[Any], Any]
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     killed_past: Callable[[str], CloseReason | None] = lambda _key: None
 
     def clean(self, error: BridgeError) -> BridgeError:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from acpbridge.config.snapshot import Config
 from acpbridge.controller.census import ProcessInfo
@@ -25,6 +25,10 @@ class Inspector(Protocol):
 
     async def processes(self, name: str) -> list[ProcessInfo]:
         """Return the whole tree of one session."""
+        ...
+
+    async def trees(self, names: list[str]) -> dict[str, list[ProcessInfo]]:
+        """Return the whole trees of several sessions, from one look."""
         ...
 
     async def unowned(self) -> list[ProcessInfo]:
@@ -54,3 +58,15 @@ class Setting:
     default_agent: Callable[[Mapping[str, str], str], AgentDefinition]
     learn: Callable[[Mapping[str, str]], None]
     notices: Callable[[], list[str]]
+
+
+def learn_servers(
+    learn: Callable[[Mapping[str, str]], None], servers: tuple[Mapping[str, Any], ...]
+) -> None:
+    """Have the secrets of MCP servers known to redaction, by the names of their variables."""
+    for server in servers:
+        for pair in (*server.get("env", ()), *server.get("headers", ())):
+            name, value = pair["name"], pair["value"]
+            learn({name: value})
+            # Of `Bearer abc`, the second word alone is a secret as well.
+            learn({name: value.rpartition(" ")[2]})

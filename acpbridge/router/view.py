@@ -92,6 +92,8 @@ def row(session: Session, open_questions: list[Question]) -> dict[str, Any]:
         "bypass": bypasses(session),
         "authSource": record.auth_source,
         "opens": record.opens,
+        "settings": record.settings.to_json(),
+        "formerSessionIds": list(record.former_session_ids),
         "lastError": None
         if error is None
         else {"code": error.get("code"), "message": error.get("message")},

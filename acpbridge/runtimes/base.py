@@ -4,7 +4,7 @@ Above is the router, which sees only these protocols. Below them are `acp` (a su
 process) and `python` (an agent in this process); neither knows of faces or of other sessions.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from acpbridge.model.events import Event
 from acpbridge.model.keys import AgentPath, SessionKey
 from acpbridge.model.permission import Decision, PermissionAsk
 from acpbridge.model.sessions import Lineage
+from acpbridge.model.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,25 @@ class RuntimeSession(Protocol):
         """
         ...
 
+    async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
+        """Set what was chosen for the session, the last layer above; return the layers resolved.
+
+        Resolved layers name options by the agent's own ids, and the model and the mode as such.
+        The mode is set last, and is held from then on.
+
+        Raises:
+            BridgeError: `unsupported_control`, `invalid_params`, `bypass_refused`,
+                `mode_not_set`, or what the agent answered.
+        """
+        ...
+
     async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
-        """Run one turn. When this returns, every event of the turn has been emitted."""
+        """Run one turn. When this returns, every event of the turn has been emitted.
+
+        Raises:
+            BridgeError: `resume_not_found`, where the agent took up a session that it does not
+                have after all, and has not taken the prompt; or what went wrong.
+        """
         ...
 
     def cancel(self) -> None:

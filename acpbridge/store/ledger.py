@@ -32,12 +32,15 @@ from acpbridge.store.records import (
     write_outbox,
 )
 from acpbridge.store.tables import (
+    LAST_USED,
     OUTBOX,
     QUESTIONS,
     RUNS,
     SCHEMA,
     SESSIONS,
+    UNFINISHED,
     RecoveryReport,
+    delete_sessions,
     insert_run,
     recover,
     upsert_session,
@@ -178,6 +181,19 @@ class Ledger:
         """Return the deliveries that are still to be made, oldest first."""
         rows = await self._rows(f"{OUTBOX} WHERE state = 'pending' ORDER BY rowid")
         return [read_outbox(*row) for row in rows]
+
+    async def last_used(self) -> dict[str, str]:
+        """Return when each session that ever had a run last took or ended one, by its key."""
+        return dict(await self._rows(LAST_USED))
+
+    async def unfinished(self) -> set[str]:
+        """Return the keys of sessions with a run under way or a delivery to be made."""
+        return {key for (key,) in await self._rows(UNFINISHED)}
+
+    async def forget(self, keys: list[SessionKey]) -> None:
+        """Delete sessions with their runs, questions and deliveries, all or none of them."""
+        names = [str(key) for key in keys]
+        await self._change(lambda connection: delete_sessions(connection, names))
 
     async def recover(
         self, now: str, killed: Mapping[str, CloseReason] = _NOBODY

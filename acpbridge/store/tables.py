@@ -4,7 +4,7 @@ Columns are what rows are looked up by; `record` is the whole. Above is the ledg
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -72,11 +72,21 @@ QUESTIONS: Final = (
     "SELECT id, session_key, turn, asked_at, expires_at, decided_at, decision FROM questions"
 )
 
+# The times are text of one shape in UTC, so that the greatest is the latest.
+LAST_USED: Final = (
+    "SELECT session_key, max(coalesce(json_extract(ending, '$[3]'),"
+    " json_extract(record, '$.acceptedAt'))) FROM runs GROUP BY session_key"
+)
+UNFINISHED: Final = (
+    "SELECT session_key FROM runs WHERE outcome IS NULL UNION SELECT session_key FROM runs"
+    " JOIN outbox ON outbox.run_id = runs.run_id WHERE outbox.state = 'pending'"
+)
+
 # Where a session of a daemon that is gone stands: its process is dead, its record is not.
 _AFTER_RESTART: Final = {
     SessionState.RUNNING: SessionState.INTERRUPTED,
     SessionState.READY: SessionState.IDLE,
-    # Nothing starts but for a turn.
+    # Nothing starts but for a turn, or for a person who will see that it did not come up.
     SessionState.STARTING: SessionState.INTERRUPTED,
     SessionState.STOPPING: SessionState.IDLE,
 }
@@ -128,6 +138,18 @@ def insert_run(connection: sqlite3.Connection, record: RunRecord) -> bool:
         ),
     )
     return done.rowcount == 1
+
+
+def delete_sessions(connection: sqlite3.Connection, names: Sequence[str]) -> None:
+    """Delete sessions by key, and all that belongs to them; at most some hundreds at a time."""
+    marks = ",".join("?" * len(names))
+    of_them = f"session_key IN ({marks})"
+    connection.execute(
+        f"DELETE FROM outbox WHERE run_id IN (SELECT run_id FROM runs WHERE {of_them})",  # noqa: S608 -- marks only
+        names,
+    )
+    for table in ("runs", "questions", "sessions"):
+        connection.execute(f"DELETE FROM {table} WHERE {of_them}", names)  # noqa: S608 -- our own names
 
 
 def recover(

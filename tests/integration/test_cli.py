@@ -186,13 +186,13 @@ def test_a_question_is_answered_at_the_terminal(home: Home, tmp_path: Path) -> N
     for number, (typed, ran) in enumerate(answers):
         trace = tmp_path / f"trace-{number}"
         with home.terminal("run", f'say on\nask execute "rm x" do {trace}') as terminal:
-            shown = terminal.expect("answer [1-3, y = allow once, n = deny]: ")
+            shown = terminal.expect("answer [1-3, y = allow once, d = deny, ? = help]: ")
             assert "on\r\n" in shown
             assert "command  rm x" in shown
-            assert "1) allow once  [allow_once]  id allow_once" in shown
+            assert "1) Allow once: allow once  (id allow_once)" in shown
             terminal.type("what?\n")
             terminal.expect("that is none of the answers")
-            terminal.expect("n = deny]: ")
+            terminal.expect("? = help]: ")
             assert not trace.exists()
             terminal.type(f"{typed}\n")
             assert terminal.wait() == 0
@@ -205,11 +205,11 @@ def test_a_question_at_the_terminal_is_taken_back_and_can_be_left(
     trace = tmp_path / "trace"
     ask = f'ask execute "rm x" do {trace}\n'
     with home.terminal("run", f"{ask}{ask}say on") as terminal:
-        terminal.expect("n = deny]: ")
+        terminal.expect("? = help]: ")
         terminal.type("1")  # not sent: it must not answer the next question
         home.run("permissions", "answer", home.wait_question()["id"], "--deny")
-        terminal.expect("the question was decided elsewhere: deny by operator")
-        terminal.expect("n = deny]: ")
+        terminal.expect("the question is taken back: it was denied by operator")
+        terminal.expect("? = help]: ")
         terminal.type("\x04")
         terminal.expect("the question waits in the inbox")
         assert not trace.exists()
@@ -224,12 +224,12 @@ def test_an_option_of_unknown_kind_is_flagged_and_must_be_confirmed(
     trace = tmp_path / "trace"
     script = f'ask execute "rm x" odd:strange reject_once do {trace}\nsay on'
     with home.terminal("run", script) as terminal:
-        assert "! unknown kind" in terminal.expect("n = deny]: ")
+        assert "! unknown kind" in terminal.expect("? = help]: ")
         terminal.type("1\n")
         terminal.expect("to confirm, type the option's id (odd): ")
         terminal.type("y\n")
         terminal.expect("not confirmed")
-        terminal.expect("n = deny]: ")
+        terminal.expect("? = help]: ")
         terminal.type("1\n")
         terminal.expect("(odd): ")
         terminal.type("odd\n")

@@ -58,13 +58,6 @@ def test_case_99_g10_an_agent_that_never_answers_is_ended_tree_and_all(tmp_path:
         assert not [c for c in home.marked().values() if home.mark in c]
 
 
-def test_case_100_an_agent_of_another_protocol_version_is_refused(tmp_path: Path) -> None:
-    with daemon_home(tmp_path) as home:
-        configure(home, "--protocol-version", "2")
-        said = failed(home.run("run", "hi"), "protocol_version", 6)
-        assert "version 2" in said
-
-
 @pytest.mark.parametrize("how", ["--mode-deaf", "--mode-error"])
 def test_a_mode_that_is_not_confirmed_stops_before_the_first_prompt(
     how: str, tmp_path: Path
@@ -135,13 +128,6 @@ def test_a_full_inbox_is_busy(tmp_path: Path) -> None:
         failed(home.run("run", "one more", "--session", key, "--detach"), "busy", 1)
         assert home.session()["queueDepth"] == 20
         home.run("kill", "--all", "--now")
-
-
-def test_case_94_an_agent_without_a_login_ends_with_7(tmp_path: Path) -> None:
-    with daemon_home(tmp_path) as home:
-        for when in ("new", "prompt"):
-            configure(home, "--auth-required", when, "--auth-method", "house-key")
-            failed(home.run("run", "hi"), "auth_required", 7)
 
 
 def test_an_argument_of_the_wrong_kind_is_a_usage_error(tmp_path: Path) -> None:

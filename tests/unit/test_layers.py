@@ -11,7 +11,7 @@ import acpbridge
 ROOT = Path(acpbridge.__file__).parent
 
 FLOORS = (
-    {"errors"},
+    {"errors", "logline"},
     {"model"},
     {"config", "protocol", "redact"},
     {"transport"},
@@ -20,7 +20,9 @@ FLOORS = (
     {"router"},
     {"daemon", "edge", "tools", "agents"},
     {"logs"},
-    {"app", "serving"},  # two roots: `serve` starts fast only without router and store
+    # Three roots: `serve` and `doctor` do without router, store and daemon.
+    {"app", "serving", "checking"},
+    {"embed"},  # the bridge in somebody else's program
     {"cli"},
 )
 LEVEL = {part: level for level, parts in enumerate(FLOORS) for part in parts}
@@ -34,8 +36,9 @@ IMPURE = {"anyio", "os", "psutil", "socket", "time", "asyncio", "subprocess"}
 
 NOWHERE = {"asyncio", "threading"}
 
-# child and keeper start agents; detach starts the daemon itself, from a client.
-STARTERS = {f"acpbridge.transport.{name}" for name in ("child", "keeper", "detach")}
+# child and keeper start agents; from a client detach starts the daemon itself, and foreground what
+# a person asks for and talks to.
+STARTERS = {f"acpbridge.transport.{name}" for name in ("child", "keeper", "detach", "foreground")}
 STARTING = {
     "subprocess",
     "multiprocessing",

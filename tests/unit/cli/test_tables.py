@@ -144,6 +144,16 @@ def test_a_closed_session_says_why() -> None:
     assert tables.state(session(state="closed", closeReason="killed")) == "closed (killed)"
 
 
+def test_case_98_a_start_shows_for_how_long_it_has_been_going_on() -> None:
+    at = "2026-01-02T03:06:05+00:00"
+    began = {"startedAt": "2026-01-02T03:04:35+00:00"}
+    row = session(state="starting", createdAt="2026-01-01T00:00:00+00:00", turn=began)
+    assert tables.state(row, at) == "starting (90 s)"
+    first = session(state="starting", createdAt="2026-01-02T03:06:00+00:00", turn=None)
+    assert tables.state(first, at) == "starting (5 s)"
+    assert tables.state({"state": "starting"}, at) == "starting (-)"
+
+
 def test_a_receipt_names_the_dead_and_the_living() -> None:
     dead = {"key": "k", "killed": [1, 2], "survivors": [], "tookMs": 9}
     left = {"key": "k", "killed": [], "survivors": [3], "tookMs": 9}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acpbridge.config import catalogue
-from acpbridge.config.environment import auth_source, child_environment, forbidden
+from acpbridge.config.environment import child_environment, forbidden
 from acpbridge.model.agents import AgentDefinition, AgentFacts
 from acpbridge.model.keys import AgentId
 
@@ -125,7 +125,6 @@ def test_subscription_drops_the_vendors_keys_however_they_come(
         env_set=dict.fromkeys(definition.facts.secret_names, "x"),
     )
     assert not set(KEYS) & set(env(agent, **KEYS))
-    assert auth_source(agent, KEYS) == "subscription"
 
 
 def test_an_endpoint_is_passed_only_when_the_configuration_names_it() -> None:
@@ -170,11 +169,3 @@ def test_nothing_else_ever_gets_through(caller: dict[str, str]) -> None:
     for name in found:
         assert name in {"MINE", *OURS} or not forbidden(name)
         assert name in OURS or found[name] == caller[name]
-
-
-def test_the_source_of_a_login_is_told_and_never_guessed() -> None:
-    assert auth_source(CODEX, {"OPENAI_API_KEY": "k"}) == "env:OPENAI_API_KEY"
-    assert auth_source(CODEX, {"OPENAI_API_KEY": ""}) == "unknown"
-    assert auth_source(CODEX, {"GEMINI_API_KEY": "k"}) == "unknown"
-    assert auth_source(PLAIN, KEYS) == "unknown"
-    assert auth_source(replace(CODEX, env_set={"CODEX_API_KEY": "k"}), {}) == "env:CODEX_API_KEY"

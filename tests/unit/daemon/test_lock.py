@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acpbridge.daemon.lock import DaemonLock, held, holder
+from acpbridge.daemon.lock import DaemonLock, held, holder, of_program
 from acpbridge.errors import BridgeError
 
 HOLDER = """
@@ -134,3 +134,15 @@ def test_an_exec_does_not_inherit_the_lock(tmp_path: Path) -> None:
         mine.release()
         assert not held(path)
         child.kill()
+
+
+def test_a_program_that_holds_it_is_no_daemon(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    assert not of_program(path)
+    lock = DaemonLock(path, program=True)
+    lock.acquire()
+    assert (holder(path), of_program(path)) == (os.getpid(), True)
+    assert "A program has opened its bridge already" in refused(path).message
+    lock.release()
+    DaemonLock(path).acquire()
+    assert (holder(path), of_program(path)) == (os.getpid(), False)

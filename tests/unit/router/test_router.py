@@ -34,6 +34,8 @@ ROW = {
     "bypass",
     "authSource",
     "opens",
+    "settings",
+    "formerSessionIds",
     "lastError",
     "closeReason",
 }
@@ -340,8 +342,19 @@ async def test_a_key_may_be_any_unique_part_of_one(tmp_path: Path) -> None:
         error = await refused("ambiguous_key", w.router.kill(["fake"], 0, OPERATOR))
         assert str(two.key) in error.message
         await refused("no_such_session", w.router.kill(["zzz"], 0, OPERATOR))
-        await refused("no_such_session", w.router.kill([str(two.key), "zzz"], 0, OPERATOR))
+
+
+async def test_a_wrong_key_keeps_no_other_session_alive(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        one, _ = await w.done("say a", one_shot=False)
+        two, _ = await w.done("say b", one_shot=False)
+        keys = ["zzz", str(one.key), str(one.key)[-12:], "fake"]
+        error = await refused("no_such_session", w.router.kill(keys, 0, OPERATOR))
+        assert w.session(one.key).closed
         assert not w.session(two.key).closed
+        assert [result["key"] for result in error.data["results"]] == [str(one.key)]
+        codes = {key: why["code"] for key, why in error.data["unknown"].items()}
+        assert codes == {"zzz": "no_such_session", "fake": "ambiguous_key"}
 
 
 async def test_continue_goes_on_with_the_last_session_here(tmp_path: Path) -> None:

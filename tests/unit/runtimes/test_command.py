@@ -8,7 +8,7 @@ import pytest
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind
 from acpbridge.model.keys import AgentId
-from acpbridge.runtimes.command import Command, command_for
+from acpbridge.runtimes.command import START, Command, command_for
 
 FACTS = AgentFacts(
     binaries=("new-name", "old-name"),
@@ -52,7 +52,7 @@ def test_without_one_it_is_fetched_in_the_pinned_version_and_the_start_is_cold(
 ) -> None:
     env = install(tmp_path, "npx")
     found = command_for(AGENT, env, "/")
-    assert found == Command((f"{tmp_path}/npx", "-y", "@maker/agent@1.2.3", "--acp"), cold=True)
+    assert found == Command((f"{tmp_path}/npx", "-y", "@maker/agent@1.2.3", "--acp"), "npx")
 
 
 def test_a_binary_that_cannot_be_run_does_not_count(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_with_neither_it_says_what_was_looked_for_and_how_to_install_it(
     env: dict[str, str],
 ) -> None:
     error = missing(AGENT, env, "/proc")
-    assert "new-name or old-name" in error.message
+    assert "new-name or old-name or npx" in error.message
     assert error.hint == FACTS.install_hint
 
 
@@ -86,9 +86,42 @@ def test_a_configured_command_is_used_as_written(tmp_path: Path) -> None:
     assert command_for(definition(path, "x"), {}, "/") == Command((path, "x"))
 
 
+def test_an_agent_of_pypi_is_fetched_by_uvx(tmp_path: Path) -> None:
+    facts = AgentFacts(uvx_package="maker-agent", args=("acp",), install_hint="Install uv")
+    env = install(tmp_path, "uvx", "npx")
+    found = command_for(definition(facts=facts), env, "/")
+    assert found == Command((f"{tmp_path}/uvx", "maker-agent", "acp"), "uvx")
+    error = missing(definition(facts=facts), {"PATH": "/nowhere"})
+    assert "uvx is not on the PATH" in error.message
+    assert error.hint == "Install uv"
+
+
+def test_what_cannot_be_started_at_all_says_how_to_give_a_command() -> None:
+    error = missing(definition(facts=AgentFacts()), {"PATH": "/bin"})
+    assert "{id: agent, runtime: {command: [PROGRAM" in error.hint
+
+
+def test_case_98_a_failed_start_names_its_launcher_and_the_limit() -> None:
+    cold = Command(("/usr/bin/npx", "-y", "@maker/agent@1.2.3"), "npx")
+    plain = BridgeError("start_timeout", "It did not answer in 180 s.", data={"stderr": "slow"})
+    told = cold.explain(plain)
+    assert told.code == "start_timeout"
+    assert told.data == {"stderr": "slow"}
+    assert "It did not answer in 180 s. It was started through npx" in told.message
+    assert "`npx -y @maker/agent@1.2.3`" in told.hint
+    assert "limits.coldStartSeconds" in told.hint
+    # A better hint stays, and so does what has nothing to do with a download.
+    exact = BridgeError("start_failed", "It died.", hint="The command that speaks ACP is: x")
+    assert cold.explain(exact).hint == exact.hint
+    version = BridgeError("protocol_version", "It speaks 2.")
+    assert cold.explain(version) is version
+    assert Command(("/bin/x",)).explain(plain) is plain
+
+
 def test_a_configured_download_is_a_cold_start_too(tmp_path: Path) -> None:
-    env = install(tmp_path, "npx", "npx-tool")
+    env = install(tmp_path, "npx", "npx-tool", "uvx")
     assert command_for(definition("npx", "-y", "x"), env, "/").cold
+    assert command_for(definition("uvx", "x"), env, "/").launcher == "uvx"
     assert command_for(definition(f"{tmp_path}/npx", "-y", "x"), {}, "/").cold
     assert not command_for(definition("npx-tool"), env, "/").cold
 
@@ -115,7 +148,7 @@ def test_a_python_agent_is_served_by_the_package_from_outside_its_directory(
     tmp_path: Path,
 ) -> None:
     agent = AgentDefinition(AgentId("py"), kind=RuntimeKind.PYTHON, entry="shop.agents:one")
-    tail = ("-P", "-m", "acpbridge", "serve", "shop.agents:one")
+    tail = (START, "shop.agents:one")
     assert command_for(agent, {}, "/") == Command((sys.executable, *tail))
     env = install(tmp_path, "python3.99")
     agent = AgentDefinition(
