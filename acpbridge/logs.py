@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final, Protocol
 
 import structlog
@@ -42,11 +43,17 @@ def to_stderr(redact: Redact = lambda event: event, *, quiet: bool = False) -> N
 def to_file(path: Path, redact: Redact) -> None:
     """Log to a file of bounded size, together with all else that this process writes to stderr."""
     _configure(LogFile(path), redact, logging.INFO)
+    sys.excepthook = _crashed
 
 
 def older(path: Path) -> list[Path]:
     """Return the files that a log was moved to, the oldest first."""
     return [path.with_name(f"{path.name}.{number}") for number in range(OLDER_FILES, 0, -1)]
+
+
+def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Tell of what nobody caught, redacted like everything else."""
+    structlog.get_logger(__name__).critical("crashed", exc_info=(kind, error, trace))
 
 
 class _Stderr:

@@ -73,19 +73,26 @@ def run(ctx: click.Context, config_path: str | None, ready_fd: int | None) -> No
     os._exit(code)
 
 
-@daemon.command(epilog="\b\nExample:\n  acpbridge daemon start")
+@daemon.command(epilog="\b\nExamples:\n  acpbridge daemon start\n  acpbridge daemon start --json")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
-def start(ctx: click.Context) -> int:
+def start(ctx: click.Context, *, as_json: bool) -> int:
     """Start the daemon in the background; does nothing if it runs."""
     found = paths(ctx)
     client = connect(found)
-    if client is not None and not client.stopping:
-        with client:
-            click.echo(f"the daemon runs already (pid {client.pid})")
-        return EXIT_OK
-    from acpbridge.cli.starting import start as start_daemon
+    if client is not None:
+        client.close()
+    running = 0 if client is None or client.stopping else client.pid
+    if running:
+        pid = running
+    else:
+        from acpbridge.cli.starting import start as start_daemon
 
-    click.echo(f"the daemon runs (pid {start_daemon(found)})")
+        pid = start_daemon(found)
+    if as_json:
+        print_json({"pid": pid, "started": not running})
+    else:
+        click.echo(f"the daemon runs{' already' if running else ''} (pid {pid})")
     return EXIT_OK
 
 

@@ -89,7 +89,10 @@ def connect_or_start(found: Paths) -> Quick:
         BridgeError: what kept it from starting, or from being reached.
     """
     client = connect(found)
-    if client is None or client.stopping:
+    if client is not None and client.stopping:
+        client.close()
+        client = None
+    if client is None:
         from acpbridge.cli.starting import start
 
         start(found)  # after the end of one that is on its way out

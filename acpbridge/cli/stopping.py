@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from acpbridge.cli.output import lines, say
+from acpbridge.cli.output import lines, print_json, say
 from acpbridge.cli.root import paths
 from acpbridge.config.environment import MARK
 from acpbridge.daemon import frozen
@@ -20,6 +20,7 @@ STOP_LIMIT: Final = 12.0
 _force = click.option(
     "--force", is_flag=True, help="Ask nothing and end it at once, also if it is frozen."
 )
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.command(
@@ -28,17 +29,21 @@ _force = click.option(
     "8 it is frozen."
 )
 @_force
+@_json
 @click.pass_context
-def stop(ctx: click.Context, *, force: bool) -> int:
+def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     """Stop the daemon: turns are cancelled, every process tree is ended, and it is gone.
 
     Where a turn runs or a question is open it asks first; where nobody can be asked it refuses.
     Sessions stay on record and can be taken up again.
     """
-    ended = _end(paths(ctx), "stop", force=force)
-    if ended is None:
+    pid = _end(paths(ctx), "stop", force=force)
+    if pid is None:
         return EXIT_FAILURE
-    click.echo(ended)
+    if as_json:
+        print_json({"stopped": pid or None})
+    else:
+        click.echo(_told(pid))
     return EXIT_OK
 
 
@@ -47,29 +52,38 @@ def stop(ctx: click.Context, *, force: bool) -> int:
     "Exit status: as of stop; also that of a daemon that does not start."
 )
 @_force
+@_json
 @click.pass_context
-def restart(ctx: click.Context, *, force: bool) -> int:
+def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     """Stop the daemon, as `daemon stop` does, and start it afresh: after an upgrade, say.
 
     Each session is reopened with its next prompt.
     """
     found = paths(ctx)
-    ended = _end(found, "restart", force=force)
-    if ended is None:
+    pid = _end(found, "restart", force=force)
+    if pid is None:
         return EXIT_FAILURE
     from acpbridge.cli.starting import start
 
-    click.echo(f"{ended}; the daemon runs (pid {start(found)})")
+    new = start(found)
+    if as_json:
+        print_json({"stopped": pid or None, "pid": new})
+    else:
+        click.echo(f"{_told(pid)}; the daemon runs (pid {new})")
     return EXIT_OK
 
 
-def _end(found: Paths, verb: str, *, force: bool) -> str | None:
-    """End the daemon and return how; None if the person at the terminal does not want that."""
+def _told(pid: int) -> str:
+    return f"stopped (pid {pid})" if pid else "no daemon runs"
+
+
+def _end(found: Paths, verb: str, *, force: bool) -> int | None:
+    """End the daemon and return its pid, 0 if none ran; None if a person does not want that."""
     if force:
         return _end_by_force(found)
     client = connect(found, any_version=True)
     if client is None:
-        return "no daemon runs"
+        return 0
     with client:
         try:
             _call_stop(client, if_idle=not client.stopping)
@@ -82,7 +96,7 @@ def _end(found: Paths, verb: str, *, force: bool) -> str | None:
         if not frozen.wait_stopped(found, STOP_LIMIT):
             message = f"The daemon (pid {client.pid}) has not stopped in {STOP_LIMIT:g} s."
             raise BridgeError("daemon_frozen", message)
-    return f"stopped (pid {client.pid})"
+    return client.pid
 
 
 def _call_stop(client: Quick, *, if_idle: bool) -> None:
@@ -110,7 +124,7 @@ def _agreed(busy: BridgeError, verb: str) -> bool:
     return False
 
 
-def _end_by_force(found: Paths) -> str:
+def _end_by_force(found: Paths) -> int:
     if os.environ.get(MARK):
         message = "The daemon is not ended by force from inside a supervised agent."
         raise BridgeError("permission_denied", message)
@@ -120,4 +134,4 @@ def _end_by_force(found: Paths) -> str:
         raise BridgeError("survivors", f"Processes are left: {', '.join(map(str, left))}.")
     if not frozen.wait_stopped(found, STOP_LIMIT):
         raise BridgeError("daemon_running", "Another daemon was started meanwhile.")
-    return "no daemon runs" if known is None else f"stopped by force (pid {known.pid})"
+    return 0 if known is None else known.pid

@@ -47,6 +47,10 @@ class Quick:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
         self._sock.close()
 
     def call(self, method: str, *, limit: float = CALL_LIMIT, **params: Any) -> Any:

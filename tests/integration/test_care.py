@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,12 @@ def detached(home: Home, prompt: str, *args: str) -> str:
     done = home.run("run", "--detach", f"say on\n{prompt}", *args)
     assert done.code == 0, done
     key = done.out.strip()
-    until(lambda: row_of(home, key)["state"] == "running" and row_of(home, key)["processes"])
-    until(lambda: row_of(home, key)["turn"]["lastUpdateAt"])
+    until(lambda: said_something(row_of(home, key)))
     return key
+
+
+def said_something(row: Any) -> bool:
+    return row["state"] == "running" and row["turn"] and row["turn"]["lastUpdateAt"] is not None
 
 
 def row_of(home: Home, key: str) -> Any:
@@ -160,10 +164,13 @@ def test_g29_an_agent_that_takes_its_whole_grace_does_not_hold_the_stop_beyond_1
         everything = tree(home)
         began = time.monotonic()
         os.kill(daemon.pid, signal.SIGTERM)
-        assert daemon.wait(20) == 0
-        took = time.monotonic() - began
+        _, err = daemon.communicate(timeout=20)
+        assert (daemon.returncode, time.monotonic() - began < 10) == (0, True)
         assert [pid for pid in everything if alive(pid)] == []
-        assert took < 10, took
+    said = {line["event"]: line["timestamp"] for line in map(json.loads, err.splitlines())}
+    took = datetime.fromisoformat(said["stopped"]) - datetime.fromisoformat(said["stopping"])
+    # Politely it would have been nine: one for the answer, five of grace, three of TERM.
+    assert took < timedelta(seconds=8.8), took
 
 
 # ---- restart ----
@@ -182,8 +189,12 @@ def test_restart_gives_another_daemon_and_sessions_are_reopened_on_their_next_pr
     assert record_of(home, key)["state"] == "idle"
     again = home.run("run", "say two", "--session", key)
     assert (again.code, again.out) == (0, "two\n")
-    home.run("daemon", "stop")
-    assert home.run("daemon", "restart").out.startswith("no daemon runs; the daemon runs (pid ")
+    last = home.daemon_pid()
+    assert home.run("daemon", "start", "--json").json == {"pid": last, "started": False}
+    assert home.run("daemon", "stop", "--json").json == {"stopped": last}
+    assert home.run("daemon", "stop", "--json", "--force").json == {"stopped": None}
+    restarted = home.run("daemon", "restart", "--json")
+    assert restarted.json == {"stopped": None, "pid": home.daemon_pid()}
 
 
 def test_a_newer_command_is_told_to_restart_an_older_daemon_and_can(
@@ -291,7 +302,7 @@ def test_commands_that_meet_a_daemon_on_its_way_out_have_the_next_one_started(ho
     configured = json.loads((home.path / "config.yaml").read_text(encoding="utf-8"))
     configured["daemon"] = {"idleExitSeconds": 0.01}
     (home.path / "config.yaml").write_text(json.dumps(configured), encoding="utf-8")
-    for _ in range(6):
+    for _ in range(2):
         assert home.run("sessions").out == "no sessions\n"
         done = home.run("run", "say here")
         assert (done.code, done.out) == (0, "here\n"), done
@@ -439,7 +450,7 @@ def test_force_proves_that_daemon_keeper_guard_shims_and_agents_are_gone(home: H
     for helper in (daemon["keeperPid"], daemon["guardPid"]):
         os.kill(helper, signal.SIGSTOP)
     done = home.run("daemon", "stop", "--force", limit=30)
-    assert (done.code, done.out) == (0, f"stopped by force (pid {daemon['pid']})\n")
+    assert (done.code, done.out) == (0, f"stopped (pid {daemon['pid']})\n")
     assert [pid for pid in everything if alive(pid)] == []
     assert not home.marked()
 

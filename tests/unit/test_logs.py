@@ -54,9 +54,13 @@ def test_a_line_is_an_object_without_secrets_in_a_file_of_ours_alone_g26(tmp_pat
 
 def test_a_crash_is_told_in_it(tmp_path: Path) -> None:
     path = tmp_path / "daemon.log"
-    done = logged(path, 'print("out", flush=True)\nraise SystemExit("the last word")')
+    done = logged(path, 'print("out", flush=True)\nos.write(2, b"err\\n")\n1 / 0')
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
-    assert path.read_text(encoding="utf-8") == "out\nthe last word\n"
+    out, err, crash = path.read_text(encoding="utf-8").splitlines()
+    assert (out, err) == ("out", "err")
+    line = json.loads(crash)
+    assert (line["event"], line["level"]) == ("crashed", "critical")
+    assert "ZeroDivisionError" in line["exception"]
 
 
 def test_it_is_turned_over_when_full_and_the_oldest_is_dropped(tmp_path: Path) -> None:
