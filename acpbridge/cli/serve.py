@@ -1,6 +1,10 @@
 """`acpbridge serve`: a Python agent as an ACP agent on standard input and output."""
 
+import sys
+
 import click
+
+from acpbridge.cli.output import say
 
 
 @click.command(
@@ -17,4 +21,6 @@ def serve(entry: str) -> int:
     """
     from acpbridge.serving.root import main
 
+    if sys.stdin is not None and sys.stdin.isatty():
+        say("waiting for a client's JSON-RPC on standard input; Ctrl-D ends it", dim=True)
     return main(entry)

@@ -19,7 +19,7 @@ import anyio
 import structlog
 
 from acpbridge import __version__, logs
-from acpbridge.app import STOP_LIMIT, faults_from, open_router, serve_clients
+from acpbridge.app import STOP_LIMIT, open_router, serve_clients
 from acpbridge.config.environment import MARK
 from acpbridge.controller import census
 from acpbridge.controller.containment import ShimContainment
@@ -33,6 +33,7 @@ from acpbridge.embed.bridge import Bridge, Enter, Visit
 from acpbridge.embed.questions import Asked
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import agent_id
+from acpbridge.model.ports import no_faults
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.router import Router
 from acpbridge.router.view import DaemonInfo
@@ -75,7 +76,7 @@ async def open_bridge(
             paths,
             configuration,
             _info(paths),
-            faults_from(os.environ),
+            no_faults,
             agents=own,
             log_to=_log_unless_configured,
         )

@@ -1,7 +1,6 @@
 """The composition root of `acpbridge serve`: one Python agent on standard input and output."""
 
 import sys
-import traceback
 
 import anyio
 
@@ -29,9 +28,6 @@ def main(entry: str) -> int:
             sys.stderr.writelines(users_frames(error.__cause__).format())
         sys.stderr.write(f"error ({error.code}): {error.message}\nnext: {error.hint}\n")
         return error.kind.exit
-    except BaseExceptionGroup:
-        traceback.print_exc()
-        return BridgeError("internal", "").kind.exit
     return EXIT_OK
 
 

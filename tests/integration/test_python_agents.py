@@ -23,6 +23,7 @@ from pathlib import Path
 
 import anyio
 
+import acpbridge
 from acpbridge import Turn
 
 
@@ -39,6 +40,19 @@ async def agent(turn: Turn):
         return f"chosen: {await turn.choose('Which?', {'a': 'First', 'b': 'Second'})}"
     if word == "history":
         return "before: " + "|".join(past.text for past in turn.history)
+    if word == "delegate":
+        async with acpbridge.connect() as bridge:
+            async with bridge.start("choose a or b", agent="demo") as run:
+                async for event in run:
+                    if event.type == "permission_asked":
+                        break
+                (question,) = await bridge.questions()
+                try:
+                    await bridge.answer(question.id, acpbridge.Answer.choose("1"))
+                except acpbridge.BridgeError as error:
+                    turn.say(f"may not answer: {error.code}. ")
+                result = await run.result()
+                return f"was told: {result.text}"
     if word == "where":
         return sys.prefix
     if word in ("wait", "block", "loop"):
@@ -167,6 +181,19 @@ def test_no_rule_makes_a_choice_for_a_person(home: Home) -> None:
         assert home.run("permissions", "answer", question["id"], "--deny").code == 0
         out, _ = run.communicate(timeout=LIMIT)
     assert said(Done(0, out.decode(), "")) == "chosen: None"
+
+
+def test_row_24_an_agent_may_delegate_and_may_not_answer_what_is_asked_then(home: Home) -> None:
+    with home.running("run", "delegate", "--format", "json") as run:
+        question = home.wait_question()
+        rows = {row["agentId"]: row for row in home.status()["sessions"]}
+        assert rows["demo"]["parentKey"] == rows["mine"]["key"]
+        assert question["sessionKey"] == rows["demo"]["key"]
+        assert home.run("permissions", "answer", question["id"], "--option", "2").code == 0
+        out, _ = run.communicate(timeout=LIMIT)
+    assert said(Done(0, out.decode(), "")) == (
+        "may not answer: permission_denied. was told: You chose b."
+    )
 
 
 def test_a_context_that_ended_with_its_process_is_said_to_be_lost(home: Home) -> None:
