@@ -87,6 +87,7 @@ def test_case_149_a_malformed_answer_fails_its_prompt_at_once_and_no_other(home:
             result = ended(daemon, words, session=key, limit=5)
             assert (name, result["outcome"]) == (name, "failed")
             assert result["error"]["code"] == "invalid_message", name
+            assert "broke the protocol" in result["error"]["hint"], name
             assert ended(daemon, "say on", session=key)["outcome"] == "completed", name
         (row,) = daemon.call("status", key=key)["sessions"]
         assert row["opens"] == 1
