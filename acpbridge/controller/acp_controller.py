@@ -18,6 +18,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
 from acpbridge.protocol import acp
 from acpbridge.protocol.content import check_servers
+from acpbridge.protocol.errors import broken_answer
 from acpbridge.protocol.jsonrpc import Call, Noise, Peer
 from acpbridge.transport.connection import Connection, Handler
 from acpbridge.transport.tasks import Owner, background
@@ -365,7 +366,7 @@ class AcpRuntimeController(Owner):
                 raise self._login_error(error) from None
             raise
         if not isinstance(result, dict):
-            raise BridgeError("invalid_message", "The answer to session/prompt is not an object.")
+            raise broken_answer("The answer to session/prompt is not an object.")
         return result
 
     def cancel(self) -> None:

@@ -52,7 +52,7 @@ def test_case_99_a_start_that_is_never_answered_ends_at_its_limit(home: Home, ag
     if agent == "silent":
         assert "waiting for a licence" in done.err
         assert look.methods == ["initialize"]
-    assert wait_gone([look.agent("start")[0]["pid"]], 1) == []
+    assert wait_gone([look.agent("start")[0]["pid"]]) == []
     assert not [text for text in home.marked().values() if home.mark in text]
     with client(home) as daemon:
         assert daemon.call("status")["sessions"] == []
@@ -68,7 +68,7 @@ def test_case_100_another_version_is_refused_before_any_session(home: Home, numb
     said = f"error (protocol_version): The agent speaks ACP version {number}; acpbridge speaks"
     assert f"{said} version 1." in done.err
     assert look.methods == ["initialize"]
-    assert wait_gone([look.agent("start")[0]["pid"]], 1) == []
+    assert wait_gone([look.agent("start")[0]["pid"]]) == []
     with client(home) as daemon:
         works(daemon)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpbridge.daemon.server import read_run, write_run
+from acpbridge.daemon.params import read_run, write_run
 from acpbridge.errors import BridgeError
 from acpbridge.model.settings import Settings
 from acpbridge.router.api import RunRequest
