@@ -16,7 +16,7 @@ from acpbridge.cli import paint, tables
 from acpbridge.cli.alert import alert
 from acpbridge.cli.answers import HELP, Answer, Word, parse, ways
 from acpbridge.cli.output import command_line, lines, styled
-from acpbridge.cli.question import Question, how_decided, options, render
+from acpbridge.cli.question import Question, how_decided, options, render, wrapped
 from acpbridge.cli.screen import Prompt, Screen
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
@@ -24,6 +24,9 @@ from acpbridge.model.permission import Effect
 
 # Before what a person types to the agent.
 LABEL: Final = "> "
+
+# Where there is no width to know. Columns.
+WIDE: Final = 1_000
 
 # Takes what was typed while nothing is asked; None at the end of it (Ctrl-D).
 Typed = Callable[[str | None], Awaitable[None]]
@@ -200,8 +203,11 @@ class Terminal:
             named = [str(o.get("optionId")) for o in options(question)]
             once = [o for o in options(question) if o.get("kind") == "allow_once"]
             word = str(once[0].get("optionId")) if len(once) == 1 else ", ".join(named)
-        await prompt.show(styled(f"careful: {answer.confirm}", fg="red"))
-        label = f"to confirm, type the option's id ({' '.join(lines(word))}): "
+        shown = " ".join(lines(word))
+        # Whole lines: a label may be cut where the terminal is narrow.
+        careful = wrapped([f"careful: {answer.confirm} (option {shown})"], columns() or WIDE)
+        await prompt.show(styled("\n".join(careful), fg="red"))
+        label = f"to confirm, type the option's id ({shown}): "
         line = await prompt.line(label)
         return line is not None and line.strip() == word.strip()
 

@@ -60,6 +60,34 @@ class Tool:
         return f"{escape(str(self.fields.get('kind') or 'tool'))}  {title}"
 
 
+class Tools:
+    """The tool calls of a turn that are not over."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Tool] = {}
+        self._over: set[str] = set()
+
+    def take(self, update: Object, now: float) -> Tool | None:
+        """Take an update of a call; return the call if that was its end."""
+        name = str(update.get("toolCallId"))
+        if name in self._over and update.get("sessionUpdate") != "tool_call":
+            return None  # it came late: the call was shown as it ended
+        tool = self._open.setdefault(name, Tool(now))
+        tool.patch(update)
+        if not tool.over:
+            return None
+        self._over.add(name)
+        return self._open.pop(name)
+
+    def open(self) -> list[Tool]:
+        """Return the calls that are not over, oldest first."""
+        return list(self._open.values())
+
+    def forget(self) -> None:
+        """Let go of those that were left."""
+        self._open.clear()
+
+
 def seconds(count: float) -> str:
     """Return a duration as people say it, a short one with its tenths."""
     return f"{count:.1f}s" if count < 10 else whole_seconds(count)

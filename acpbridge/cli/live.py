@@ -147,6 +147,8 @@ class LiveScreen(Owner):
                 if number == signal.SIGTSTP:
                     self._stopping = True
                 elif number == signal.SIGCONT:
+                    # Whoever had the terminal meanwhile has written on it.
+                    self._canvas.leave()
                     self.tty.take()
                 self.redraw()
 

@@ -63,8 +63,11 @@ class _Markdown(Markdown):
 
     def __init__(self, source: str) -> None:
         super().__init__("", hyperlinks=False, code_theme=THEME)
+        made = parser()
         self.markup = source
-        self.parsed = parser().parse(source)
+        self.parsed = made.parse(source)
+        # The parser passes over what is nested deeper, and so would hide it.
+        self.whole = all(token.level + 2 < made.options.maxNesting for token in self.parsed)
 
 
 def prose(block: Block, width: int) -> list[str]:
@@ -72,7 +75,10 @@ def prose(block: Block, width: int) -> list[str]:
     source = visible(block.source)
     room = width - len(INDENT)
     wide = _is_wide(source)
-    return _indented(rows(_Markdown(source), max(room if wide else min(room, WIDEST_PROSE), 1)))
+    made = _Markdown(source)
+    if not made.whole:
+        return plain(block.source, width)
+    return _indented(rows(made, max(room if wide else min(room, WIDEST_PROSE), 1)))
 
 
 def plain(text: str, width: int) -> list[str]:

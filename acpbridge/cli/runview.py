@@ -46,7 +46,7 @@ class RunView:
         self._clock = clock
         self._status = Status(clock)
         self._said = _Said()
-        self._tools: dict[str, cards.Tool] = {}
+        self._tools = cards.Tools()
         self._plan: list[cards.Object] = []
         self._mode = ""
         self._last_kind = "head"
@@ -124,13 +124,10 @@ class RunView:
             await self._put("thought", _thought_rows(line, self._width))
 
     async def _tool(self, update: cards.Object) -> None:
-        name = str(update.get("toolCallId"))
         await self._flush()
-        tool = self._tools.setdefault(name, cards.Tool(self._clock()))
-        tool.patch(update)
-        if tool.over:
-            del self._tools[name]
-            await self._put("tool", cards.finished(tool, self._clock(), self._width))
+        over = self._tools.take(update, self._clock())
+        if over is not None:
+            await self._put("tool", cards.finished(over, self._clock(), self._width))
 
     async def _plan_is(self, entries: list[cards.Object]) -> None:
         """Take a plan; one with other steps leaves the old one as it was last."""
@@ -157,9 +154,9 @@ class RunView:
 
     async def _ended(self, event: cards.Object) -> None:
         await self._flush()
-        for tool in self._tools.values():
+        for tool in self._tools.open():
             await self._put("tool", cards.finished(tool, self._clock(), self._width))
-        self._tools.clear()
+        self._tools.forget()
         if self._plan:
             await self._put("plan", cards.plan_rows(self._plan, self._width))
         self._plan = []
@@ -202,7 +199,7 @@ class RunView:
         return self._status.row(width, self._screen.waits_for)
 
     def _running(self, width: int) -> list[str]:
-        now, tools = self._clock(), list(self._tools.values())
+        now, tools = self._clock(), self._tools.open()
         out = [cards.running(tool, now, width) for tool in tools[-TOOLS:]]
         more = len(tools) - TOOLS
         return [*out, styled(f"  … {more} more", dim=True)] if more > 0 else out
@@ -250,7 +247,7 @@ def _last(rows: Sequence[str], count: int) -> list[str]:
 
 
 def _thought_rows(line: str, width: int) -> list[str]:
-    return [styled(row, dim=True) for row in wrap(f"· {escape(line)}", width, INDENT)]
+    return [styled(row, dim=True) for row in wrap(f"· {escape(line.expandtabs(4))}", width, INDENT)]
 
 
 def _nothing(width: int, height: int) -> Sequence[str]:

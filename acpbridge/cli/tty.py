@@ -45,8 +45,8 @@ class Tty:
             return True
 
     def take(self) -> None:
-        """Turn echo and line mode off; what was set before is kept to be given back."""
-        if self._before is not None or not self.ours():
+        """Turn echo and line mode off; what was set at first is kept to be given back."""
+        if not self.ours():
             return
         try:
             before = termios.tcgetattr(self.out)
@@ -57,7 +57,7 @@ class Tty:
             termios.tcsetattr(self.out, termios.TCSANOW, wanted)
         except termios.error:
             return
-        self._before = before
+        self._before = self._before or before
 
     def give_back(self) -> None:
         """Set the modes as they were; at once, for output that is stopped must not hold us."""

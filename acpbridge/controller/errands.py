@@ -37,7 +37,7 @@ GRACE: Final = 0.5
 # Of a title so much is handed over. Characters.
 TITLE: Final = 200
 
-# Beneath it nobody is a person, and a later daemon recognises what is left.
+# Under this it is filed: no session's name, so that beneath it nobody is a session's agent.
 NAME: Final = "notify"
 
 _PREFIX: Final = "ACPBRIDGE_QUESTION_"
@@ -100,7 +100,8 @@ class Errands(Owner):
             "KIND": str(request.ask.subject.kind),
             "TITLE": clip(escape(self._redact(request.ask.subject.title)), TITLE),
         }
-        mark = f"{NAME}.{uuid.uuid4().hex}"
+        # A sweep ends what is left of it as it ends what is left of the session.
+        mark = f"{request.session}.{uuid.uuid4().hex}"
         env = {**self._env, **{_PREFIX + k: v for k, v in words.items()}}
         env |= {HOME: self._home, MARK: mark}
         return LaunchSpec(f"{NAME}.{request.id}", command, env, self._home, GRACE)

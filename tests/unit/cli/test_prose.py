@@ -69,6 +69,12 @@ def test_nothing_is_hidden_and_nothing_steers_the_terminal(
         assert part in words
 
 
+@pytest.mark.parametrize("depth", [1, 5, 8, 9, 10, 11, 19, 20, 21, 300])
+@pytest.mark.parametrize("mark", ["> ", "- "])
+def test_deep_nesting_hides_nothing(mark: str, depth: int) -> None:
+    assert "words" in "\n".join(shown(mark * depth + "words", 2000))
+
+
 def test_no_color_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in "\n".join(shown(DOCUMENT, 80))

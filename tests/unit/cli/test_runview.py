@@ -270,6 +270,20 @@ async def test_tools_that_were_left_are_shown_as_such_and_a_new_plan_leaves_the_
     )
 
 
+async def test_what_comes_late_of_a_tool_opens_it_no_more() -> None:
+    late = update("tool_call_update", toolCallId="1", content=[], status="completed")
+    seen = await _Region().after(tool("completed", title="t"), late)
+    await seen.after(update("tool_call_update", toolCallId="1", rawOutput="x"))
+    assert not any("▸" in row for row in seen.rows())
+    again = await final(60, tool("completed", title="t"), late, ENDED)
+    assert again.count("✓") == 1
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 2), (9, 200)])
+async def test_a_tiny_terminal_breaks_nothing(size: tuple[int, int]) -> None:
+    assert "■" in await final(size[0], *SCRIPT, rows=size[1])
+
+
 async def test_a_new_message_is_a_paragraph_of_its_own() -> None:
     said = (words("one", messageId="a"), words(" two", messageId="a"), words("3", messageId="b"))
     assert await final(60, *said) == "\n  one two\n\n  3"
