@@ -40,7 +40,9 @@ for command in (stop, restart, logs):
 @click.option(
     "--config", "config_path", metavar="FILE", help="Configuration file (default: config.yaml)."
 )
-@click.option("--ready-fd", type=int, hidden=True)
+@click.option(
+    "--ready-fd", type=int, hidden=True, help="Of a detached start: where to say that it is ready."
+)
 @click.pass_context
 def run(ctx: click.Context, config_path: str | None, ready_fd: int | None) -> None:
     """Run the daemon in the foreground, until it is told to stop; its log goes to stderr.

@@ -17,6 +17,7 @@ from acpbridge.cli.interrupts import obey
 from acpbridge.cli.mode import ModeWarning
 from acpbridge.cli.output import error_lines, lines
 from acpbridge.cli.screen import Screen, screen_of
+from acpbridge.cli.silence import tell_when_frozen
 from acpbridge.cli.views import View, view_of
 from acpbridge.cli.writer import on_terminal
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
@@ -109,7 +110,13 @@ class Drive:
                 click.echo(receipt["key"])
                 return EXIT_OK
             self._client = client
-            async with client.follow(receipt["key"], receipt["after"]) as events:
+            silence = partial(
+                tell_when_frozen, client, self._screen.say, receipt["key"], self._home
+            )
+            async with (
+                background(silence),
+                client.follow(receipt["key"], receipt["after"]) as events,
+            ):
                 return await self._follow(client, events)
 
     async def _tell(self, receipt: Mapping[str, Any]) -> None:

@@ -170,6 +170,17 @@ class DaemonClient:
         await self.connection.drained()
         return await self.connection.request(method, params)
 
+    async def answers(self) -> bool:
+        """Ask whether the daemon is there; it is taken to be while we do not read ourselves.
+
+        Raises:
+            BridgeError: `connection_closed`.
+        """
+        with anyio.move_on_after(HELLO_LIMIT):
+            await self.call(HELLO, version=__version__, wire=WIRE_VERSION)
+            return True
+        return any(events.full for events in self._followed.values())
+
     async def run(self, request: RunRequest) -> Mapping[str, Any]:
         """Have a turn accepted; return the receipt."""
         receipt: Mapping[str, Any] = await self.call("run", **write_run(request))

@@ -372,6 +372,25 @@ def test_case_119_b_a_stopped_daemon_is_said_to_be_frozen_by_every_command(home:
     assert home.status()["daemon"]["pid"] == pid
 
 
+def test_who_follows_a_turn_is_told_that_the_daemon_is_frozen_and_goes_on_when_it_does(
+    home: Home,
+) -> None:
+    with home.running("run", "say on\nhang", "--agent", "fake", "--format", "json") as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        key = json.loads(run.stdout.readline())["key"]
+        until(lambda: said_something(home.session()))
+        os.kill(home.daemon_pid(), signal.SIGSTOP)
+        told = run.stderr.readline().decode()
+        os.kill(home.daemon_pid(), signal.SIGCONT)
+        assert "the daemon does not answer" in told
+        assert f"kill {key}" in told
+        assert b"the daemon answers again" in run.stderr.readline()
+        assert home.run("cancel", key).code == 0
+        run.communicate(timeout=20)
+        assert run.returncode == 130
+
+
 @pytest.mark.parametrize("accepts", [True, False])
 def test_case_119_c_a_socket_that_never_answers_or_never_accepts(home: Home, accepts: bool) -> None:
     with ExitStack() as stack:
