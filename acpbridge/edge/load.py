@@ -45,7 +45,7 @@ def load_entry(entry: str) -> Callable[..., Any]:
             raise BridgeError(
                 "usage", f"The module {name} has no {path}.", hint=_there(found)
             ) from None
-    return _agent(entry, found)
+    return check_agent(entry, found)
 
 
 def name_of(entry: str) -> str:
@@ -61,7 +61,12 @@ def users_frames(error: BaseException) -> traceback.TracebackException:
     return told
 
 
-def _agent(entry: str, found: Any) -> Callable[..., Any]:
+def check_agent(name: str, found: Any) -> Callable[..., Any]:
+    """Return what could be an agent's code.
+
+    Raises:
+        BridgeError: `usage`, when it certainly is none.
+    """
     what = ""
     if inspect.isclass(found):
         what = "a class; name an instance of it that has an async __call__"
@@ -70,7 +75,7 @@ def _agent(entry: str, found: Any) -> Callable[..., Any]:
     elif inspect.isasyncgenfunction(found) or inspect.isgeneratorfunction(found):
         what = "a generator; speak by turn.say instead of yield"
     if what:
-        raise BridgeError("usage", f"{entry} is {what}.", hint=WRITE)
+        raise BridgeError("usage", f"{name} is {what}.", hint=WRITE)
     return cast("Callable[..., Any]", found)
 
 

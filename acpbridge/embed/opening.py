@@ -12,6 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -29,10 +30,11 @@ from acpbridge.daemon.frozen import not_a_daemon
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, find, make_private
 from acpbridge.daemon.remote import RemoteRouter
+from acpbridge.edge.load import check_agent
 from acpbridge.embed.bridge import Bridge, Enter, Visit
 from acpbridge.embed.questions import Asked
 from acpbridge.errors import BridgeError
-from acpbridge.model.keys import agent_id
+from acpbridge.model.keys import AgentId, agent_id
 from acpbridge.model.ports import no_faults
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.router import Router
@@ -59,17 +61,17 @@ async def open_bridge(
         on_question: decides the questions of runs.
 
     Raises:
-        BridgeError: `daemon_running`, `config_error`, `not_our_socket`; inside a supervised agent
-            `permission_denied`.
+        BridgeError: `daemon_running`, `config_error`, `not_our_socket`; `usage` for what is no
+            agent; inside a supervised agent `permission_denied`.
     """
     if _supervised():
         message = "No bridge is opened from inside a supervised agent."
         raise BridgeError("permission_denied", message)
-    own = {agent_id(name): agent for name, agent in (agents or {}).items()}
+    own = _checked(agents or {})
     paths = _paths(home)
     make_private(paths.home)
     make_private(paths.socket.parent)
-    with _locked(paths):
+    with _locked(paths), _logging() as log_to:
         configuration = ConfigFile(paths.config)
         configuration.first()
         router = open_router(
@@ -78,7 +80,7 @@ async def open_bridge(
             _info(paths),
             no_faults,
             agents=own,
-            log_to=_log_unless_configured,
+            log_to=log_to,
         )
         async with router as opened:
             enter = _entering(opened.router)
@@ -117,6 +119,16 @@ async def connect(
 
     async with enter(first=True) as visit:
         yield Bridge(visit, enter, on_question)
+
+
+def _checked(agents: Mapping[str, Agent]) -> dict[AgentId, Agent]:
+    out: dict[AgentId, Agent] = {}
+    for name, agent in agents.items():
+        key = agent_id(name)
+        if key in out:
+            raise BridgeError("usage", f"Two agents have the id {key}.", hint="Rename one of them.")
+        out[key] = check_agent(name, agent)
+    return out
 
 
 def _paths(home: str | os.PathLike[str] | None) -> Paths:
@@ -181,7 +193,13 @@ def _entering(router: Router) -> Enter:
     return enter
 
 
-def _log_unless_configured(redact: Callable[[Any], Any]) -> None:
-    """Where the program has not said where logs go: errors only, and to stderr."""
-    if not structlog.is_configured():
-        logs.to_stderr(redact, quiet=True)
+@contextmanager
+def _logging() -> Iterator[Callable[[Callable[[Any], Any]], None]]:
+    """Where the program has not said where logs go: errors only, to stderr, and only meanwhile."""
+    if structlog.is_configured():
+        yield lambda _redact: None
+        return
+    try:
+        yield partial(logs.to_stderr, quiet=True)
+    finally:
+        structlog.reset_defaults()

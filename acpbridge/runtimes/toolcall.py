@@ -18,7 +18,9 @@ OPTIONS: Final = (
 )
 
 
-_LISTS: Final = ("content", "locations")
+# What may be added to after a call was announced. As for any agent, a question about what was first
+# told otherwise says so, and no rule allows it.
+_LISTS: Final = ("locations", "content")
 
 
 class Teller(Protocol):
@@ -64,8 +66,8 @@ class Told:
         told = {name: value for name, value in optional.items() if value is not None}
         return {"title": self.title, "kind": str(self.kind), **told}
 
-    def subject(self, call_id: str) -> ToolSubject:
-        """Return what a question about the call is about."""
+    def subject(self, call_id: str, changed: tuple[str, ...]) -> ToolSubject:
+        """Return what a question about the call is about; `changed` was first told otherwise."""
         return ToolSubject(
             call_id,
             self.title,
@@ -74,6 +76,7 @@ class Told:
             raw_input=self.raw_input,
             locations=self.locations,
             content=self.content,
+            changed=changed,
         )
 
 
@@ -84,7 +87,7 @@ class ToolCall:
         self.id = call_id
         self.status = "completed"
         self._teller = teller
-        self._told = told
+        self._told = self._first = told
 
     def content(self, text: str) -> None:
         """Add text to what the call shows."""
@@ -113,9 +116,10 @@ class ToolCall:
 
     async def choose(self, options: Sequence[Option]) -> str | None:
         """Have one of several options chosen for this call; `Turn.choose` is the easy way."""
-        chosen = await self._teller.decide(
-            PermissionAsk(self._told.subject(self.id), tuple(options))
-        )
+        first, now = self._first.fields(), self._told.fields()
+        changed = tuple(name for name in _LISTS if first.get(name) != now.get(name))
+        ask = PermissionAsk(self._told.subject(self.id, changed), tuple(options))
+        chosen = await self._teller.decide(ask)
         if chosen is None:
             self.status = "failed"
         return chosen
@@ -124,6 +128,10 @@ class ToolCall:
         # An update replaces a whole list, so it is always told whole.
         before, self._told = self._told, self._told.with_content(item)
         now = self._told.fields()
-        changed = ["content"] if self._told.locations == before.locations else _LISTS
-        fields = {name: now[name] for name in changed}
+        if not self._first.content:
+            self._first = replace(self._first, content=self._told.content)
+        if not self._first.locations:
+            self._first = replace(self._first, locations=self._told.locations)
+        same = self._told.locations == before.locations
+        fields = {name: now[name] for name in _LISTS if name == "content" or not same}
         self._teller.update("tool_call_update", toolCallId=self.id, **fields)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -282,6 +283,23 @@ async def test_an_error_of_the_program_comes_out_as_it_is_and_leaves_nothing(
 
     with anyio.fail_after(HANG), pytest.raises(LookupError):
         await program()
+
+
+@pytest.mark.parametrize(
+    ("agents", "says"),
+    [
+        ({"x": "not callable"}, "x is not callable"),
+        ({"x": Home}, "x is a class"),
+        ({"x y": helper, "x-y": helper}, "Two agents have the id x-y"),
+    ],
+)
+async def test_what_is_no_agent_is_told_before_anything_is_opened(
+    agents: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BridgeError, match=says):
+        async with acpbridge.open_bridge(tmp_path / "home", agents):
+            raise AssertionError
+    assert not (tmp_path / "home").exists()
 
 
 async def test_what_was_decided_is_in_the_audit_and_the_bridge_can_be_opened_again(

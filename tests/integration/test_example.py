@@ -1,6 +1,9 @@
 """The example of an agent, run both ways: in a program, and as a process behind the daemon."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,3 +82,26 @@ def test_the_example_does_the_same_in_a_program_and_behind_the_daemon(
         "update agent_message_chunk",
         "turn_ended",
     ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"), [("y", "I wrote it to shout.txt."), ("", "You said no")]
+)
+def test_the_example_of_a_program_asks_at_the_terminal(
+    typed: str, says: str, tmp_path: Path
+) -> None:
+    program = Path(ENTRY.rpartition(":")[0]).with_name("program.py")
+    done = subprocess.run(
+        [sys.executable, program],
+        input=f"{typed}\n",
+        cwd=tmp_path,
+        env={**os.environ, "ACPBRIDGE_HOME": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert says in done.stdout
+    assert (tmp_path / "shout.txt").exists() is (typed == "y")

@@ -190,6 +190,21 @@ async def a_choice_is_one_that_was_offered_or_none(connect: Connect) -> None:
     assert ends == ["completed", "failed", "failed", "failed"]
 
 
+async def a_question_says_what_was_first_told_otherwise(connect: Connect) -> None:
+    host = Recorder(allow)
+    async with connect(host) as session:
+        await session.open(New())
+        await session.prompt(text("grow"))
+    assert host.said == "[True, True, True]"
+    assert [ask.subject.changed for ask in host.asks] == [
+        (),
+        ("content",),
+        ("locations", "content"),
+    ]
+    assert [len(ask.subject.content) for ask in host.asks] == [1, 2, 2]
+    assert [len(ask.subject.locations) for ask in host.asks] == [1, 1, 2]
+
+
 async def what_a_turn_takes_is_told_with_its_end(connect: Connect) -> None:
     host = Recorder()
     async with connect(host) as session:
@@ -362,6 +377,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     a_permission_that_is_denied_ends_nothing,
     an_allow_of_what_was_not_offered_is_none,
     a_choice_is_one_that_was_offered_or_none,
+    a_question_says_what_was_first_told_otherwise,
     what_a_turn_takes_is_told_with_its_end,
     pictures_and_resources_of_a_prompt_reach_the_code,
     code_that_exits_fails_its_turn_and_no_other,

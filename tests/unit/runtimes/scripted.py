@@ -75,6 +75,16 @@ async def choose(turn: Turn, rest: str) -> str:
     return f"chose {chosen}"
 
 
+async def grow(turn: Turn, rest: str) -> str:
+    answers = []
+    for paths in (["a"], ["a", "a"], ["a", "b"]):
+        async with turn.tool("Edit", kind="edit") as call:
+            for path in paths:
+                call.diff(path, None, "new")
+            answers.append(await call.ask())
+    return str(answers)
+
+
 async def count(turn: Turn, rest: str) -> None:
     turn.usage(1200, 200_000, cost=0.25)
     turn.tokens(input=100, output=20)
@@ -104,6 +114,7 @@ DEEDS: dict[str, Callable[[Turn, str], Awaitable[StopReason | str | None]]] = {
     "say": say,
     "choose": choose,
     "count": count,
+    "grow": grow,
     "look": look,
     "leave": leave,
     "everything": everything,
