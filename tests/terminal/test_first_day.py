@@ -66,19 +66,54 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield home
 
 
+@pytest.mark.timeout(240)  # two terminals and a dozen commands; a guard against hanging
 def test_a_first_time_user_finds_their_way_by_help_texts_alone(home: Home) -> None:
     with (
         terminal(home.path, home.env, name="one") as one,
         terminal(home.path, home.env, name="two") as two,
     ):
-        person = Newcomer(one, two)
-        # What is there, and what can it do?
+        person, other = Newcomer(one, two), Newcomer(two, one)
         person.does("acpbridge")
-        person.learns("run", "status", "agents", "doctor", "kill", "permissions")
         person.does("acpbridge agents --help")
-        person.does("acpbridge agents")
-        person.learns("coder", "typo")
+        assert "coder" in person.does("acpbridge agents")
 
-        # A question is answered.
+        # A question is answered; the change is made only then.
         person.does("acpbridge run --help")
-        person.begins("acpbridge run --agent coder 'write hello.txt and ask edit'")
+        person.begins("acpbridge run --agent coder 'edit notes.txt hello'")
+        asked = one.expect("answer [")
+        assert "+hello" in asked
+        assert not (home.path / "notes.txt").exists()
+        one.type("1")
+        one.press("Enter")
+        one.finish()
+        assert (home.path / "notes.txt").read_text(encoding="utf-8") == "hello\n"
+
+        # What is running? One agent is stopped, and it is proven.
+        person.begins("acpbridge run --agent coder 'hang'")
+        one.expect("session: agent:")
+        other.does("acpbridge status --help")
+        shown = other.does("acpbridge status")
+        (key,) = set(KEY.findall(shown))
+        assert "waits for model" in shown
+        other.does("acpbridge kill --help")
+        assert "nothing is left" in other.does(f"acpbridge kill {key}")
+        one.finish()
+        assert "no live session" in other.does("acpbridge status")
+
+        # Tomorrow: yesterday's conversation goes on in a new process of a new daemon.
+        other.does("acpbridge daemon --help")
+        other.does("acpbridge daemon stop")
+        rows = other.does("acpbridge sessions --all")
+        (old,) = set(KEY.findall(rows)) - {key}
+        assert "going on with" not in one.text()
+        shown = other.does(f"acpbridge run --session {old} 'say and on we go'")
+        assert "and on we go" in shown
+        assert old in shown
+
+        # Why does this one not start?
+        shown = person.does("acpbridge run --agent typo 'hello there'")
+        assert "cannot find the licence file" in shown
+        assert "next:" in shown
+        person.does("acpbridge doctor --help")
+        shown = person.does("acpbridge doctor typo")
+        assert "cannot find the licence file" in shown

@@ -65,10 +65,19 @@ class Screen:
 
     def start(self, line: str) -> None:
         """Type a command and do not wait for it."""
-        self._tmux("clear-history", "-t", self._name)
+        self._clear()
         self.type(line)
         self.press("Enter")
         self._commands += 1
+
+    def _clear(self) -> None:
+        """Take away what earlier commands showed: nothing old is then taken for news."""
+        self.press("C-l")
+        deadline = time.monotonic() + LIMIT
+        while self.text().strip() != PROMPT.format(self._commands):
+            self._tmux("clear-history", "-t", self._name)
+            assert time.monotonic() < deadline, "the screen was not cleared"
+            time.sleep(PAUSE)
 
     def finish(self, limit: float = LIMIT) -> str:
         """Wait until the shell is ready again; return what the screen shows."""
