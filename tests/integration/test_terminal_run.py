@@ -7,13 +7,14 @@ import signal
 import struct
 import sys
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.integration.daemon_home import Home, Terminal, daemon_home
+from tests.integration.daemon_home import LIMIT, PAUSE, Home, Terminal, daemon_home
 from tests.unit.cli.emulator import Emulator
 
 COLUMNS, ROWS = 72, 24
@@ -202,3 +203,30 @@ def test_a_key_that_is_detached_is_plain(home: Home) -> None:
         assert shown.wait() == 0
         assert "\x1b" not in shown.seen
         assert shown.seen.strip().split("\r\n")[-1].startswith("agent:fake:acp:")
+
+
+def test_a_terminal_that_is_closed_ends_the_run_and_its_turn(home: Home) -> None:
+    with terminal(home, *home.argv("run", "say half\nhang")) as shown:
+        shown.expect("half")
+        os.close(shown._fd)
+        shown._fd = os.open(os.devnull, os.O_RDWR)
+        _, status = os.waitpid(shown.pid, 0)
+        shown._status = status
+    assert os.waitstatus_to_exitcode(status) in (1, 128 + signal.SIGHUP)
+    deadline = time.monotonic() + LIMIT
+    while home.status()["sessions"]:
+        assert time.monotonic() < deadline
+        time.sleep(PAUSE)
+
+
+def test_a_run_that_was_frozen_from_outside_draws_itself_anew(home: Home) -> None:
+    with terminal(home, *home.argv("run", "say half\nhang")) as shown:
+        shown.expect("half")
+        os.kill(shown.pid, signal.SIGSTOP)
+        os.waitpid(shown.pid, os.WUNTRACED)
+        os.kill(shown.pid, signal.SIGCONT)
+        shown.expect("waiting for the model")
+        shown.expect("half")
+        shown.type("\x03")
+        assert shown.wait() == 130
+        left(shown)
