@@ -179,6 +179,7 @@ def test_g29_an_agent_that_takes_its_whole_grace_does_not_hold_the_stop_beyond_1
 def test_restart_gives_another_daemon_and_sessions_are_reopened_on_their_next_prompt(
     home: Home,
 ) -> None:
+    home.configure(fake=["--memory", str(home.path / "memory")])
     first = home.run("run", "say one", "--mode", "session", "--format", "json")
     key = first.events[0]["key"]
     pid = home.daemon_pid()
