@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+import structlog
 
 import acpbridge
 from acpbridge import Answer, Bridge, BridgeError, OpenQuestion, Turn
@@ -233,6 +234,20 @@ async def test_the_lock_is_the_daemons_and_says_how_to_go_on(tmp_path: Path) -> 
             ):
                 async with acpbridge.open_bridge(tmp_path / "other" / "home"):
                     raise AssertionError
+
+
+async def test_logs_are_the_programs_own_business(tmp_path: Path) -> None:
+    structlog.reset_defaults()
+    async with in_process(tmp_path):
+        assert structlog.is_configured()
+    assert not structlog.is_configured()
+    structlog.configure(processors=[])
+    try:
+        async with acpbridge.open_bridge(tmp_path / "home"):
+            assert structlog.get_config()["processors"] == []
+        assert structlog.is_configured()
+    finally:
+        structlog.reset_defaults()
 
 
 async def test_a_person_at_a_terminal_can_look_answer_and_kill_and_not_stop_the_program(
