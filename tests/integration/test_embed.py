@@ -12,13 +12,14 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+import structlog
 
 import acpbridge
 from acpbridge import Answer, Bridge, BridgeError, OpenQuestion, Turn
 from acpbridge.config.environment import MARK
 from acpbridge.permissions.audit import verify
 from fixtures.fake_acp import fake_agent
-from tests.integration.daemon_home import Done, Home, daemon_home
+from tests.integration.daemon_home import Done, Home, daemon_home, wait_gone
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -235,6 +236,20 @@ async def test_the_lock_is_the_daemons_and_says_how_to_go_on(tmp_path: Path) -> 
                     raise AssertionError
 
 
+async def test_logs_are_the_programs_own_business(tmp_path: Path) -> None:
+    structlog.reset_defaults()
+    async with in_process(tmp_path):
+        assert structlog.is_configured()
+    assert not structlog.is_configured()
+    structlog.configure(processors=[])
+    try:
+        async with acpbridge.open_bridge(tmp_path / "home"):
+            assert structlog.get_config()["processors"] == []
+        assert structlog.is_configured()
+    finally:
+        structlog.reset_defaults()
+
+
 async def test_a_person_at_a_terminal_can_look_answer_and_kill_and_not_stop_the_program(
     tmp_path: Path,
 ) -> None:
@@ -353,6 +368,41 @@ def test_the_process_is_left_as_it_was(tmp_path: Path) -> None:
     )
     done = run_program(code, tmp_path / "home")
     assert (done.returncode, done.stdout, done.stderr) == (0, "completed\n", "")
+
+
+def test_g3_a_program_that_is_killed_leaves_no_agent_and_its_session_is_interrupted(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    configure(home)
+    code = (
+        "import anyio, json, sys, acpbridge\n"
+        "async def main():\n"
+        "    async with acpbridge.open_bridge(sys.argv[1]) as bridge:\n"
+        "        async with bridge.start('hang', agent='fake') as run:\n"
+        "            async for event in run:\n"
+        "                if event.type == 'process_started':\n"
+        "                    status = await bridge.status()\n"
+        "                    print(json.dumps(status), flush=True)\n"
+        "anyio.run(main)\n"
+    )
+    argv = [sys.executable, "-c", code, str(home)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path) as program:
+        assert program.stdout is not None
+        status = json.loads(program.stdout.readline())
+        pids = [p["pid"] for p in status["sessions"][0]["processes"]]
+        assert len(pids) >= 2
+        program.kill()
+    helpers = [status["daemon"]["keeperPid"], status["daemon"]["guardPid"]]
+    assert wait_gone([*pids, *helpers]) == []
+
+    async def again() -> str:
+        async with acpbridge.open_bridge(home) as bridge:
+            (row,) = await bridge.sessions(everything=True)
+            return str(row["state"])
+
+    assert anyio.run(again) == "interrupted"
 
 
 @pytest.mark.parametrize("where", ["itself", "above"])

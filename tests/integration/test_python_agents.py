@@ -243,3 +243,10 @@ def test_what_is_no_async_function_is_told_how_to_be_one(home: Home) -> None:
     done = home.run("run", "hello")
     assert done.code == 1
     assert "The agent's code is no async function; write it as: async def agent(turn)" in done.err
+
+
+def test_who_serves_an_agent_at_a_terminal_is_told_what_it_waits_for(home: Home) -> None:
+    with home.terminal("serve", f"{home.path}/agent.py:agent") as terminal:
+        terminal.expect("waiting for a client's JSON-RPC on standard input; Ctrl-D ends it")
+        terminal.type("\x04")
+        assert terminal.wait() == 0
