@@ -111,8 +111,9 @@ class Events:
                 raise self._why
             self._news = anyio.Event()
             await self._news.wait()
+        was_full = self.full
         event = self._held.popleft()
-        if not self.full:
+        if was_full and not self.full:  # only then does anybody wait for it
             self.room.set()
             self.room = anyio.Event()
         return event

@@ -158,6 +158,8 @@ class Keeping:
                 await self._services.log.forget(key)
             await self._services.ledger.forget(keys)
             self._runs.forget(set(keys))
+            for key in keys:
+                self._services.log.drop(key)
         except BaseException:
             for session in sessions:
                 self._directory.add(self._make(session.record, session.definition))

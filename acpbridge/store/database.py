@@ -195,6 +195,19 @@ def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
     connection.execute(f"PRAGMA user_version={schema.version}")  # a header may say "read only"
     if schema.check and connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         raise ForeignFileError("its pages contradict one another")
+    with closing(sqlite3.connect(":memory:")) as sound:
+        sound.executescript(schema.script)
+        known, found = _columns(sound, schema), _columns(connection, schema)
+    if any(not known[table] <= found[table] for table in schema.tables):
+        # A flipped bit in a name passes every check of SQLite's own.
+        raise ForeignFileError("its tables have other columns")
+
+
+def _columns(connection: sqlite3.Connection, schema: Schema) -> dict[str, set[str]]:
+    return {
+        table: {row[1].lower() for row in connection.execute(f"PRAGMA table_info({table})")}
+        for table in schema.tables
+    }
 
 
 # A damaged name of a column is not even text.

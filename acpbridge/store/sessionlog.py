@@ -151,7 +151,9 @@ class SessionLog:
     # ---- Keeping it small ----
 
     async def forget(self, key: SessionKey) -> None:
-        """Delete the events of a session that nobody appends to any more; its followers end.
+        """Delete the stored events of a session that nobody appends to now.
+
+        Its numbers go on where they were, should it be kept after all; else `drop` must follow.
 
         Raises:
             BridgeError: `store_full`, when they cannot be deleted, or not all of them.
@@ -163,9 +165,13 @@ class SessionLog:
                 await self.committed(key)
             if waiting.cancelled_caught:
                 raise BridgeError("store_full", f"The last events of {key} are not on disk yet.")
-            session.stream.end()
-            self._sessions.pop(key, None)
         await self._writers.of(key.agent).forget(str(key))
+
+    def drop(self, key: SessionKey) -> None:
+        """Know a session no more; whoever follows it is told that it was deleted."""
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            session.stream.end()
 
     async def reclaim(self, agent: AgentId) -> None:
         """Give the space of an agent's deleted events back to the disk.

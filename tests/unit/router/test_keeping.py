@@ -141,7 +141,22 @@ async def test_what_cannot_be_deleted_is_there_again(tmp_path: Path) -> None:
         failing.clear()
         rows = await w.router.sessions(OPERATOR, everything=True)
         assert [row["key"] for row in rows] == [str(key)]
+        last = w.log.last_seq(key)
+        await w.done("say b", key=key)
+        await w.rest(key)
+        assert w.log.last_seq(key) > last > 1  # G17: no number is used twice
         assert await prune(w) == [key]
+
+
+async def test_what_a_crash_left_of_a_deletion_can_be_deleted_again(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        key = await at_rest(w)
+        await w.log.forget(key)  # and then the daemon is gone
+    async with world(tmp_path) as w:
+        following = await w.router.follow(str(key), 0, OPERATOR, Span(live=False, stored=True))
+        assert await following.read() == []
+        assert await prune(w) == [key]
+        assert await w.ledger.session(key) is None
 
 
 # ---- Retention ----

@@ -128,7 +128,21 @@ async def test_whoever_follows_it_is_told_and_does_not_wait_for_ever(tmp_path: P
                 tasks.start_soon(refused, "no_such_session", waiting.read())
                 await anyio.wait_all_tasks_blocked()
                 await log.forget(key)
+                log.drop(key)
         await refused("no_such_session", behind.read())
+
+
+async def test_g17_a_number_is_not_used_again_for_one_that_is_kept_after_all(
+    tmp_path: Path,
+) -> None:
+    key = a_key()
+    async with a_log(tmp_path) as log:
+        await fill(log, key, 3, "a")
+        await log.forget(key)
+        assert log.append(key, None, say("b")) == 4
+        await log.committed(key)
+        async with log.follow(key, live=False, stored=True) as follower:
+            assert [json.loads(line)["seq"] for line in await follower.read()] == [4]
 
 
 async def test_what_was_on_its_way_to_the_disk_is_not_left_there(tmp_path: Path) -> None:

@@ -377,6 +377,18 @@ async def test_any_damage_in_the_middle_starts(data: st.DataObject) -> None:
         await start(Path(home) / "damaged", bytes(content))
 
 
+async def test_g18_a_damaged_name_of_a_column_starts_and_its_rows_are_rescued(
+    tmp_path: Path,
+) -> None:
+    content = await filled(tmp_path / "origin")
+    for name in (b"session_key TEXT PRIMARY", b"decision TEXT", b"ending TEXT"):
+        home = tmp_path / name[:3].decode()
+        home.mkdir()
+        await start(home, content.replace(name, b"_" + name[1:]))
+        async with Ledger(home) as ledger:
+            assert len(await ledger.sessions()) == 41
+
+
 async def test_rows_before_a_tear_are_rescued(tmp_path: Path) -> None:
     content = await filled(tmp_path)
     (tmp_path / "state.db").write_bytes(content[: len(content) * 3 // 4])
