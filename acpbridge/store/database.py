@@ -195,6 +195,17 @@ def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
     connection.execute(f"PRAGMA user_version={schema.version}")  # a header may say "read only"
     if schema.check and connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         raise ForeignFileError("its pages contradict one another")
+    if schema.check and version == schema.version and not _has_schema(connection, schema):
+        raise ForeignFileError("its tables are not ours")
+
+
+def _has_schema(connection: sqlite3.Connection, schema: Schema) -> bool:
+    """Tell whether the file still describes its tables as they were made, byte for byte."""
+    statements = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+    with closing(sqlite3.connect(":memory:")) as model:
+        model.executescript(schema.script)
+        wanted = model.execute(statements).fetchall()
+    return connection.execute(statements).fetchall() == wanted
 
 
 # A damaged name of a column is not even text.

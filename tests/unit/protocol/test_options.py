@@ -48,8 +48,7 @@ def test_a_value_is_only_ever_one_that_was_offered(told: Any) -> None:
         for given_value in ("on", "x", True, ""):
             try:
                 value = option.value_for(given_value)
-            except BridgeError as error:
-                assert error.code == "invalid_params"
+            except BridgeError:
                 continue
             if option.choices is None:
                 assert isinstance(value, bool)
