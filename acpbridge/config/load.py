@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
+from pydantic_core import PydanticCustomError
 
 from acpbridge.config import catalogue, environment, servers, yamltext
 from acpbridge.config.servers import Word
@@ -17,9 +18,18 @@ from acpbridge.config.snapshot import STRICT, Config, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
-from acpbridge.model.settings import Settings
+from acpbridge.model.settings import Settings, Value
 
 Kind = Literal["acp", "python"]
+
+
+def _value(value: object) -> object:
+    # A union of types would put its own words into the path of the key.
+    if not isinstance(value, str | bool):
+        raise PydanticCustomError("string_type", "not text")
+    if value == "":
+        raise PydanticCustomError("string_too_short", "empty")
+    return value
 
 
 class _Strict(BaseModel):
@@ -51,7 +61,7 @@ class _Agent(_Strict):
     runtime: _Runtime | None = None
     mode: Word | None = None
     model: Word | None = None
-    options: dict[str, Word | StrictBool] = Field(default_factory=dict)
+    options: dict[str, Annotated[Value, BeforeValidator(_value)]] = Field(default_factory=dict)
     allow_bypass: StrictBool = False
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
