@@ -110,6 +110,8 @@ def run(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--session goes with neither --continue nor --agent.", ctx)
     if go_on and agent is not None:
         raise click.UsageError("Give --continue or --agent, not both.", ctx)
+    if fresh and session is None and not go_on:
+        raise click.UsageError("--fresh goes with --session or --continue.", ctx)
     text = _prompt(ctx, prompt)
     directory = "" if cwd is None else _directory(ctx, cwd)
     import anyio

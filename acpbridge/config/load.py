@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
+from pydantic_core import PydanticCustomError
 
 from acpbridge.config import catalogue, environment, recognise, servers, yamltext
 from acpbridge.config.servers import Word
@@ -17,7 +18,7 @@ from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, No
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
-from acpbridge.model.settings import Settings
+from acpbridge.model.settings import Settings, Value
 
 Kind = Literal["acp", "python"]
 
@@ -25,6 +26,15 @@ Kind = Literal["acp", "python"]
 # A module or a file, and a name in it.
 _NAME: Final = r"[^\W\d]\w*"
 _ENTRY: Final = rf"^({_NAME}(\.{_NAME})*|[^:\x00]*\.py):{_NAME}$"
+
+
+def _value(value: object) -> object:
+    # A union of types would put its own words into the path of the key.
+    if not isinstance(value, str | bool):
+        raise PydanticCustomError("string_type", "not text")
+    if value == "":
+        raise PydanticCustomError("string_too_short", "empty")
+    return value
 
 
 class _Strict(BaseModel):
@@ -54,7 +64,7 @@ class _Agent(_Strict):
     runtime: _Runtime | None = None
     mode: Word | None = None
     model: Word | None = None
-    options: dict[str, Word | StrictBool] = Field(default_factory=dict)
+    options: dict[str, Annotated[Value, BeforeValidator(_value)]] = Field(default_factory=dict)
     allow_bypass: StrictBool = False
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
