@@ -5,16 +5,16 @@ Slow to import, so only where somebody looks. The text itself is never changed.
 
 import io
 import os
+from functools import cache
 from typing import Final
 
 from rich.color import ColorSystem
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
-from rich.text import Text
 from rich.theme import Theme
 
-from acpbridge.cli.question import MARGIN
+from acpbridge.cli.question import MARGIN, WRAPPED
 from acpbridge.cli.views import visible
 
 # Nothing is wrapped at this width.
@@ -26,14 +26,6 @@ _THEME: Final = Theme({"markdown.code": "cyan", "markdown.h2": "bold", "markdown
 # The first that a line begins with, or holds, counts.
 _BY_START = ((f"{MARGIN}-", "red"), (f"{MARGIN}+", "green"), ("permission ", "bold yellow"))
 _BY_PART = (("WARNING", "bold red"), ("  ! ", "bold red"))
-
-
-def painted(text: str) -> Text:
-    """Return the lines of a question, each in the colour of what it says."""
-    out = Text()
-    for line in text.splitlines(keepends=True):
-        out.append(line, _style(line))
-    return out
 
 
 def ansi(what: RenderableType, width: int = WIDEST) -> str:
@@ -72,13 +64,23 @@ def _segment(text: str, style: Style | None, system: ColorSystem | None) -> str:
 
 
 def question(text: str) -> str:
-    """Return a question with colours, for `Prompt.show`; lines are neither cut nor wrapped."""
-    return ansi(painted(text))
+    """Return a question with colours, for `Prompt.show`: each line in that of what it says.
+
+    The text is harmless already, and stays as it is; a question may have very many lines.
+    """
+    if os.environ.get("NO_COLOR"):
+        return f"{text}\n"
+    out, style = [], ""
+    for line in text.split("\n"):
+        # What goes on from the line before has its colour.
+        style = style if line.startswith(WRAPPED) else _style(line)
+        out.append(_named(style).render(line) if style else line)
+    return "\n".join(out) + "\n"
 
 
-def show(text: str) -> None:
-    """Show a question on stderr; lines are neither cut nor wrapped, and NO_COLOR is honoured."""
-    Console(stderr=True, highlight=False).print(painted(text), soft_wrap=True)
+@cache
+def _named(style: str) -> Style:
+    return Style.parse(style)
 
 
 def _style(line: str) -> str:

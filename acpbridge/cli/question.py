@@ -108,18 +108,33 @@ def options(question: Question) -> list[Mapping[str, Any]]:
 
 def wrapped(lines: Iterable[str], width: int) -> list[str]:
     """Return lines none of which is wider than a terminal; what is too long goes on indented."""
-    from rich.cells import cell_len, chop_cells  # slow to import, and not needed without a terminal
-
     width = max(width, NARROWEST)
     out: list[str] = []
     for line in lines:
-        if (line.isascii() and len(line) <= width) or cell_len(line) <= width:
+        if line.isascii() and len(line) <= width:
             out.append(line)
-            continue
-        first = chop_cells(line, width)[0]
-        rest = chop_cells(line[len(first) :], width - len(WRAPPED))
-        out += [first, *(WRAPPED + piece for piece in rest)]
+        else:
+            first, *rest = _pieces(line, width, width - len(WRAPPED))
+            out += [first, *(WRAPPED + piece for piece in rest)]
     return out
+
+
+def _pieces(line: str, first: int, others: int) -> Iterator[str]:
+    """Cut a line by columns, every character once: an agent may send a megabyte of them."""
+    if line.isascii():
+        yield line[:first]
+        yield from (line[at : at + others] for at in range(first, len(line), others))
+        return
+    from rich.cells import get_character_cell_size  # not needed without a terminal
+
+    room, start, used = first, 0, 0
+    for at, char in enumerate(line):
+        cells = 1 if char.isascii() else get_character_cell_size(char)
+        if used + cells > room:
+            yield line[start:at]
+            room, start, used = others, at, 0
+        used += cells
+    yield line[start:]
 
 
 def time_left(expires: Any, now: str) -> str:

@@ -1,30 +1,44 @@
 """Colour changes no text, and tells apart what would come, go, or is doubtful."""
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from acpbridge.cli.paint import painted, show
+from acpbridge.cli.paint import question
 
 TEXT = """permission 1: edit
   title    a WARNING of its own
     | -old
+    : er
     | +new [bold]x[/bold] :smile:
     1) Odd  [strange]  id odd  ! unknown kind"""
 
 
-def test_the_text_stays_as_it_is_and_lines_have_colours() -> None:
-    text = painted(TEXT)
-    assert text.plain == TEXT
-    styles = [str(span.style) for span in text.spans]
-    assert styles == ["bold yellow", "bold red", "red", "green", "bold red"]
+COLOUR = re.compile(r"\x1b\[([0-9;]*)m")
 
 
-def test_nothing_is_wrapped_or_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    long = "x" * 5000
-    show(f"permission {long}")
-    assert long in capsys.readouterr().err
+def test_the_text_stays_as_it_is_and_lines_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = question(TEXT)
+    assert COLOUR.sub("", text) == TEXT + "\n"
+    colours = [COLOUR.match(line) for line in text.splitlines()]
+    assert [found and found[1] for found in colours] == ["1;33", "1;31", "31", "31", "32", "1;31"]
+
+
+def test_without_colour_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert question(TEXT) == TEXT + "\n"
+
+
+def test_nothing_is_wrapped_or_cut() -> None:
+    long = "x" * 5000 + "   "
+    assert long in question(f"permission {long}")
+
+
+def test_case_58_a_question_of_very_many_lines_is_painted_in_no_time() -> None:
+    assert question(f"{TEXT}\n" * 50_000).count("| -old") == 50_000
 
 
 def test_colours_are_imported_only_where_somebody_looks() -> None:

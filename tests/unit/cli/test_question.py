@@ -120,7 +120,7 @@ def test_a_name_that_the_agent_chose_cannot_pass_for_a_row_of_ours() -> None:
     assert text.count("\n  options") == 1
 
 
-def test_row_04_our_own_words_for_an_option_come_before_the_agents() -> None:
+def test_case_58_a_name_of_an_option_cannot_hide_its_kind() -> None:
     liar = [{"optionId": "x", "name": "Reject once: No  (id no)", "kind": "allow_once"}]
     assert render(question(liar)).endswith("    1) Allow once: Reject once: No  (id no)  (id x)")
 
@@ -172,7 +172,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_text_is_never_wider_than_the_terminal_nor_begins_a_row_of_ours(
+def test_case_58_a_hostile_text_neither_outgrows_the_terminal_nor_begins_a_row_of_ours(
     name: str, width: int
 ) -> None:
     text = HOSTILE[name]
@@ -212,3 +212,9 @@ def test_what_a_question_came_to_is_told_with_whom_and_why() -> None:
     gone = {"effect": "cancel", "reason": "turn_cancelled", "by": ""}
     assert how_decided(gone) == "withdrawn because its turn was cancelled"
     assert how_decided({"effect": "allow", "reason": "rule", "by": "run"}) == "allowed by run"
+
+
+def test_case_58_a_megabyte_of_anything_is_wrapped_in_no_time() -> None:
+    for text in ("A" * 1_000_000, "\u6f22" * 300_000, "a\u0301" * 300_000):
+        asked = {**question(rawInput={"command": text}), "title": text}
+        assert max(map(cell_len, render(asked, width=80).splitlines()[:100])) <= 80
