@@ -10,23 +10,32 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
 import structlog
 
 from acpbridge import __version__, logs
+from acpbridge.config import catalogue
+from acpbridge.config.snapshot import Config
 from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
+from acpbridge.daemon import killed
 from acpbridge.daemon.configfile import ConfigFile
+from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Duties, Server
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import AgentId
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.permissions.audit import Audit
@@ -40,6 +49,7 @@ from acpbridge.router.setting import Setting
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.acp import AcpRuntime
 from acpbridge.runtimes.inventory import default_agent
+from acpbridge.runtimes.python import Agent, PythonRuntime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
 from acpbridge.transport import keeper as kernel
@@ -96,10 +106,14 @@ class _Sink:
     """Takes what the broker tells before there is a router to tell it to."""
 
     router: Router | None = None
+    errands: Errands | None = None
 
     def asked(self, question: Question) -> None:
-        if self.router is not None:
-            self.router.asked(question)
+        if self.router is None:
+            return
+        self.router.asked(question)
+        if self.errands is not None and not self.router.attended(question.request.session):
+            self.errands.call(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         if self.router is not None:
@@ -116,8 +130,10 @@ class _Base:
         info: what status says of the daemon.
         faults: named points for tests.
         redactor: knows the secrets.
+        agents: that are code of this process, where it is not the daemon's.
         notices: what an operator should know, for as long as the daemon runs.
         trouble: the store's, while it cannot write; empty otherwise.
+        uncalled: how calling a person failed last; empty otherwise.
     """
 
     paths: Paths
@@ -125,14 +141,29 @@ class _Base:
     info: DaemonInfo
     faults: Faults
     redactor: Redactor
+    agents: Mapping[AgentId, Agent]
     clock: SystemClock = field(default_factory=SystemClock)
     notices: list[str] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
+    uncalled: list[str] = field(default_factory=list)
+
+    def config(self) -> Config:
+        """Return what is in force now; agents that are code of this process come first."""
+        config = self.configuration.current()
+        own = {name: _in_process(name) for name in self.agents}
+        others = {name: agent for name, agent in config.agents.items() if name not in own}
+        return replace(config, agents={**own, **others}) if own else config
 
     def learn(self, env: Mapping[str, str]) -> None:
         """Take in the secrets of a caller's environment."""
         for name, value in env.items():
             self.redactor.add(name, value)
+
+    def called(self, problem: str) -> None:
+        """Take note of how calling a person went."""
+        self.uncalled[:] = [problem] if problem else []
+        if problem:
+            log.warning("nobody was called", problem=problem)
 
     def store_failed(self, error: BridgeError | None) -> None:
         """Take note that the log cannot be written, or that it can again."""
@@ -140,15 +171,30 @@ class _Base:
         log.warning("store", trouble=self.trouble)
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is up below the faces."""
+
+    router: Router
+    supervisor: Supervisor
+    audit: Audit
+
+
+def _in_process(name: AgentId) -> AgentDefinition:
+    return AgentDefinition(name, name=str(name), kind=RuntimeKind.PYTHON, facts=catalogue.PYTHON)
+
+
 @asynccontextmanager
-async def open_router(
+async def open_router(  # noqa: PLR0913 - what differs between the daemon and an embedding program
     paths: Paths,
     configuration: ConfigFile,
     info: DaemonInfo,
     faults: Faults,
     *,
     nofile: int | None = None,
-) -> AsyncIterator[tuple[Router, Supervisor, Audit]]:
+    agents: Mapping[AgentId, Agent] | None = None,
+    log_to: Callable[[Callable[[Any], Any]], None] = logs.to_stderr,
+) -> AsyncIterator[Opened]:
     """Bring up everything below the faces, in the state directory that is already locked.
 
     Args:
@@ -157,13 +203,16 @@ async def open_router(
         info: what status says of the daemon.
         faults: named points for tests.
         nofile: the agents' soft limit of open files, where this process raised its own.
+        agents: that are code of this process; never the daemon's.
+        log_to: sets up where this process logs, given what takes out the secrets.
     """
-    base = _Base(paths, configuration, info, faults, Redactor(os.environ.items()))
-    logs.to_stderr(base.redactor.value)
+    redactor = Redactor(os.environ.items())
+    base = _Base(paths, configuration, info, faults, redactor, agents or {})
+    log_to(redactor.value)
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:
         base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
-    redactor, clock = base.redactor, base.clock
+    clock = base.clock
     supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
     session_log = SessionLog(
         paths.home,
@@ -177,20 +226,30 @@ async def open_router(
         paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
     )
     try:
-        async with Ledger(paths.home, faults) as ledger, session_log, supervisor:
-            await ledger.recover(clock.wall().isoformat(timespec="milliseconds"))
+        errands = Errands(
+            supervisor,
+            command=lambda: configuration.current().notify.command,
+            env=os.environ,
+            home=str(paths.home),
+            redact=redactor.text,
+            told=base.called,
+        )
+        async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
+            now = clock.wall().isoformat(timespec="milliseconds")
+            await ledger.recover(now, killed.noted(paths.killed))
+            killed.forget(paths.killed)
             sink = _Sink()
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
             setting = Setting(
                 daemon=info,
-                config=configuration.current,
+                config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
                 notices=lambda: _notices(base, ledger, session_log),
             )
             async with Router(services, supervisor, audit, setting) as router:
-                sink.router = router
-                yield router, supervisor, audit
+                sink.router, sink.errands = router, errands
+                yield Opened(router, supervisor, audit)
     finally:
         audit.close()
 
@@ -215,36 +274,82 @@ def _services(
 ) -> Services:
     config = base.configuration.current
     runtime = AcpRuntime(supervisor, config().limits.max_message_bytes)
+    own = {name: PythonRuntime(agent) for name, agent in base.agents.items()}
     return Services(
         ledger=ledger,
         log=session_log,
         scribe=Scribe(),
         broker=broker,
         # A Python agent of the daemon is a child process that speaks ACP, like any other.
-        runtime=lambda _definition: runtime,
+        runtime=lambda definition: own.get(definition.id, runtime),
         places=Places(lambda: config().limits.max_processes),
         clock=base.clock,
         ids=RandomIds(),
         faults=base.faults,
         idle_ttl=lambda: config().limits.idle_ttl_seconds,
         redact=base.redactor.value,
+        killed_past=lambda key: killed.noted(base.paths.killed).get(key),
     )
 
 
 def _notices(base: _Base, ledger: Ledger, session_log: SessionLog) -> list[str]:
     problem = [base.configuration.problem] if base.configuration.problem else []
-    return [*base.notices, *base.trouble, *problem, *ledger.notices, *session_log.notices]
+    return [
+        *base.notices,
+        *base.trouble,
+        *base.uncalled,
+        *problem,
+        *ledger.notices,
+        *session_log.notices,
+    ]
 
 
-async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
+@asynccontextmanager
+async def serve_clients(
+    paths: Paths,
+    opened: Opened,
+    configuration: ConfigFile,
+    stop: Callable[[bool], None],
+    stopping: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[Server]:
+    """Serve clients on the control socket beside the body.
+
+    Args:
+        paths: of the state directory.
+        opened: what they come to.
+        configuration: read already.
+        stop: what their wish to stop the daemon comes to; True: at once.
+        stopping: whether it is on its way out.
+    """
+
+    async def denied(pid: int, uid: int) -> None:
+        await opened.audit.note("denied_connect", {"pid": pid, "uid": uid})
+
+    duties = Duties(
+        owner_of=opened.supervisor.owner_of,
+        vanished=opened.router.vanished,
+        stop=stop,
+        denied=denied,
+        limit=configuration.current().limits.max_message_bytes,
+        stopping=stopping,
+        notify=lambda: configuration.current().notify.terminal,
+    )
+    server = Server(opened.router, duties)
+    listener = await unix.listen(paths.socket)
+    async with listener, background(lambda: server.listen(listener)):
+        yield server
+
+
+async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | None = None) -> None:
     """Run the daemon of a state directory until it is told to stop.
 
     Args:
         paths: of the state directory.
         ready: called once clients can connect.
+        log_file: where a detached daemon logs; without one it logs to stderr.
 
     Raises:
-        BridgeError: `daemon_running`, `not_our_socket`, `config_error`.
+        BridgeError: `daemon_running`, `not_our_socket`, `state_directory`, `config_error`.
     """
     make_private(paths.home)
     lock = DaemonLock(paths.lock)
@@ -263,48 +368,26 @@ async def run_daemon(paths: Paths, ready: Callable[[], None]) -> None:
         containment=ShimContainment.name,
     )
     faults = faults_from(os.environ)
-    opened = open_router(paths, configuration, info, faults, nofile=nofile)
-    async with opened as (router, supervisor, audit):
-        stopping = anyio.Event()
+    log_to = logs.to_stderr if log_file is None else partial(logs.to_file, log_file)
+    opening = open_router(paths, configuration, info, faults, nofile=nofile, log_to=log_to)
+    lifetime = Lifetime(detached=log_file is not None)
+    async with opening as opened:
+        serving = serve_clients(paths, opened, configuration, lifetime.stop, lifetime.stopping)
+        async with serving as server:
 
-        def stop(force: bool) -> None:  # noqa: FBT001 - one of two words on the wire
-            if force:
-                _leave_now()
-            stopping.set()
+            async def leave_when_idle() -> None:
+                await lifetime.leave_when_idle(
+                    lambda: configuration.current().daemon.idle_exit_seconds,
+                    server.idle_since,
+                    opened.router.busy,
+                )
 
-        async def denied(pid: int, uid: int) -> None:
-            await audit.note("denied_connect", {"pid": pid, "uid": uid})
-
-        duties = Duties(
-            owner_of=supervisor.owner_of,
-            vanished=router.vanished,
-            stop=stop,
-            denied=denied,
-            limit=configuration.current().limits.max_message_bytes,
-        )
-        server = Server(router, duties)
-        listener = await unix.listen(paths.socket)
-        serving = (lambda: server.listen(listener), lambda: _obey_signals(stopping))
-        async with listener, background(*serving):
-            ready()
-            log.info("ready", pid=info.pid, home=info.home)
-            await stopping.wait()
-            log.info("stopping")
-            with anyio.move_on_after(STOP_LIMIT, shield=True):
-                await router.stop()
+            async with background(lifetime.obey_signals, leave_when_idle):
+                ready()
+                log.info("ready", pid=info.pid, home=info.home)
+                await lifetime.over()
+                log.info("stopping")
+                with anyio.move_on_after(STOP_LIMIT, shield=True):
+                    await opened.router.stop()
     paths.socket.unlink(missing_ok=True)
     log.info("stopped")
-
-
-async def _obey_signals(stopping: anyio.Event) -> None:
-    """The first signal stops politely, the second at once."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async for _ in signals:
-            if stopping.is_set():
-                _leave_now()
-            stopping.set()
-
-
-def _leave_now() -> None:
-    """End at once: the channels close, and every shim kills its tree without grace."""
-    os._exit(1)

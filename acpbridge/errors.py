@@ -5,8 +5,7 @@ error or to a message and an exit status. This floor knows nothing of processes,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 # JSON-RPC 2.0, section 5.1, and the codes that ACP v1 adds.
 PARSE_ERROR: Final = -32700
@@ -17,6 +16,8 @@ INTERNAL_ERROR: Final = -32603
 REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 RESOURCE_NOT_FOUND: Final = -32002
+# Of our own, from the range that JSON-RPC leaves to servers: nothing is broken, there is no room.
+BUSY: Final = -32003
 
 # Exit codes of the command line.
 EXIT_OK: Final = 0
@@ -31,8 +32,7 @@ EXIT_DAEMON: Final = 8
 EXIT_INTERRUPTED: Final = 130
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorKind:
+class ErrorKind(NamedTuple):
     """What one code means on every face.
 
     Attributes:
@@ -99,13 +99,13 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         INVALID_REQUEST, EXIT_FAILURE, "A closed session is final: start a new one."
     ),
     "busy": ErrorKind(
-        INTERNAL_ERROR, EXIT_FAILURE, "Wait for a turn to end, or cancel it: acpbridge cancel KEY."
+        BUSY, EXIT_FAILURE, "Wait for a turn to end, or cancel it: acpbridge cancel KEY."
     ),
-    "capacity": ErrorKind(
-        INTERNAL_ERROR, EXIT_FAILURE, "Close a session, or raise limits.maxProcesses."
-    ),
+    "capacity": ErrorKind(BUSY, EXIT_FAILURE, "Close a session, or raise limits.maxProcesses."),
     "reopen_refused": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Find out why it fails to open, then start a new session."
+        INTERNAL_ERROR,
+        EXIT_AGENT,
+        "Find out why it fails to open, then run: acpbridge restart KEY.",
     ),
     "subagent_policy": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "End a child, or raise limits.maxDepth or maxChildren."
@@ -134,13 +134,15 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "config_error": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "Mend the named line and run again."),
     "usage": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "See --help."),
     "daemon_unreachable": ErrorKind(
-        INTERNAL_ERROR, EXIT_DAEMON, "Start it: acpbridge daemon start."
+        INTERNAL_ERROR,
+        EXIT_DAEMON,
+        "Start it: acpbridge daemon start; see: acpbridge daemon logs.",
     ),
     "daemon_frozen": ErrorKind(
         INTERNAL_ERROR, EXIT_DAEMON, "End it: acpbridge daemon stop --force."
     ),
     "daemon_version": ErrorKind(
-        INTERNAL_ERROR, EXIT_DAEMON, "Restart it: acpbridge daemon stop, then run again."
+        INTERNAL_ERROR, EXIT_DAEMON, "Start it afresh: acpbridge daemon restart."
     ),
     "daemon_running": ErrorKind(
         INTERNAL_ERROR, EXIT_FAILURE, "Use that one, or stop it: acpbridge daemon stop."
@@ -149,6 +151,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "not_our_socket": ErrorKind(
         INTERNAL_ERROR, EXIT_DAEMON, "Give a state directory of your own with --home."
     ),
+    "state_directory": ErrorKind(
+        INTERNAL_ERROR, EXIT_DAEMON, "Give a directory that you can write to: --home DIR."
+    ),
     "store_full": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Free disk space, then run again."),
     "survivors": ErrorKind(
         INTERNAL_ERROR, EXIT_FAILURE, "Processes are left, with their pids in the receipt."
@@ -156,7 +161,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "internal": ErrorKind(
         INTERNAL_ERROR,
         EXIT_FAILURE,
-        "This is a fault of acpbridge; acpbridge doctor names its log.",
+        "This is a fault of acpbridge; see: acpbridge daemon logs.",
     ),
 }
 

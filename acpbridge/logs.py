@@ -1,25 +1,124 @@
-"""Where a process says what it does: stderr, an object a line, and never stdout.
+"""Where a process says what it does: stderr or a file, an object a line, and never stdout.
 
 stdout is data or a protocol, and the library's own default would write there. Every process of ours
-calls one of these before anything else can log.
+calls one of these before anything else can log. What cannot be written is lost, and ends nobody.
 """
 
+import itertools
 import logging
+import os
 import sys
 from collections.abc import Callable, MutableMapping
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Protocol
 
 import structlog
 
+# A daemon's log is one file of this size at most, and so many older ones. Bytes.
+FILE_LIMIT: Final = 1024 * 1024
+OLDER_FILES: Final = 4
 
-def to_stderr(redact: Callable[[Any], Any] = lambda event: event, *, quiet: bool = False) -> None:
+Redact = Callable[[Any], Any]
+
+
+class _Sink(Protocol):
+    """What the library writes to."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+def to_stderr(redact: Redact = lambda event: event, *, quiet: bool = False) -> None:
     """Log to stderr, without the values of local variables, which may be secrets.
 
     Args:
         redact: takes the secrets out of an event.
         quiet: only errors, for a command whose stderr is for people.
     """
+    _configure(_Stderr(), redact, logging.ERROR if quiet else logging.INFO)
 
+
+def to_file(path: Path, redact: Redact) -> None:
+    """Log to a file of bounded size, together with all else that this process writes to stderr."""
+    _configure(LogFile(path), redact, logging.INFO)
+    sys.excepthook = _crashed
+
+
+def older(path: Path) -> list[Path]:
+    """Return the files that a log was moved to, the oldest first."""
+    return [path.with_name(f"{path.name}.{number}") for number in range(OLDER_FILES, 0, -1)]
+
+
+def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Tell of what nobody caught, redacted like everything else."""
+    structlog.get_logger(__name__).critical("crashed", exc_info=(kind, error, trace))
+
+
+class _Stderr:
+    """stderr, whose reader may be gone."""
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+        except (OSError, ValueError):
+            return
+
+    def flush(self) -> None:
+        try:
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            return
+
+
+class LogFile:
+    """A log that descriptors 1 and 2 are part of, so that a crash is told in it too.
+
+    When it is full it becomes the youngest of the older ones, and the oldest is dropped.
+
+    Args:
+        path: in a directory of ours alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open()
+
+    def write(self, text: str) -> None:
+        """Append a line; a full disk loses it."""
+        try:
+            if os.fstat(2).st_size >= FILE_LIMIT:
+                self._turn_over()
+            os.write(2, text.encode("utf-8", "backslashreplace"))
+        except OSError:
+            return
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _turn_over(self) -> None:
+        files = [*older(self._path), self._path]
+        for target, source in itertools.pairwise(files):
+            if source.exists():
+                source.replace(target)
+        self._open()
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            fd = os.open(self._path, flags, 0o600)
+        except OSError:
+            return  # then it goes on where stderr was
+        try:
+            os.fchmod(fd, 0o600)
+            for number in (1, 2):
+                os.dup2(fd, number)
+        finally:
+            os.close(fd)
+
+
+def _configure(sink: _Sink, redact: Redact, level: int) -> None:
     def redacted(
         _logger: Any, _method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
@@ -34,9 +133,7 @@ def to_stderr(redact: Callable[[Any], Any] = lambda event: event, *, quiet: bool
             redacted,
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.ERROR if quiet else logging.INFO
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(sink),  # type: ignore[arg-type]
         cache_logger_on_first_use=False,
     )

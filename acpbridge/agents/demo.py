@@ -1,7 +1,8 @@
 """The embedded agent: it shows every part of the bridge and needs neither login nor network.
 
-`write PATH [with TEXT]` asks a person and then writes one file below the session's directory.
-Anything else is answered with a short plan, one look at the directory, and a word about itself.
+`write PATH [with TEXT]` shows a change, asks a person and then writes one file below the session's
+directory; `choose A, B or C` has a person pick one. Anything else is answered with a look at the
+directory and a word about itself. The same prompt has the same answer, every time.
 """
 
 import errno
@@ -10,32 +11,74 @@ import re
 import stat
 from typing import Final
 
-from acpbridge.runtimes.turn import PlanEntry, Turn, diff_content
+from acpbridge.runtimes.content import diff_content
+from acpbridge.runtimes.turn import PlanEntry, Turn
 
 _WRITE: Final = re.compile(r"\s*write\s+(?P<path>\S+)(?:\s+with\s+(?P<text>.*))?\s*", re.DOTALL)
+_CHOOSE: Final = re.compile(r"\s*choose\s+(?P<options>.*\S)\s*", re.DOTALL)
+_BETWEEN: Final = re.compile(r"\s*(?:,|\bor\b)\s*")
+
+# More than that nobody chooses among at a glance.
+MOST_OPTIONS: Final = 9
 
 # A diff that a person is to approve is shown whole, so a file that is larger is left alone.
 LARGEST: Final = 256 * 1024
 
 DEFAULT_TEXT: Final = "Written by the demo agent of acpbridge."
 
+# There is no model; words pass for tokens, so that there is something to be counted.
+WINDOW: Final = 10_000
+
 ABOUT: Final = (
     "Hello. I am demo, the agent that comes with acpbridge. I have no model behind me and use no "
-    "network; I am here so that you can see the bridge at work. Try: write hello.txt with Hi there"
+    "network; I am here so that you can see the bridge at work."
 )
+
+TRY: Final = """\
+Try one of these:
+  write hello.txt with Hi there   - I show you the change, ask, and write it
+  choose red, green or blue       - I ask you to pick one"""
 
 
 async def demo(turn: Turn) -> str:
     """Serve one turn."""
+    answer = await _answer(turn)
+    before = sum(_words(past.text) + _words(past.said) for past in turn.history)
+    turn.tokens(input=_words(turn.text), output=_words(answer))
+    turn.usage(min(before + _words(turn.text) + _words(answer), WINDOW), WINDOW)
+    return answer
+
+
+async def _answer(turn: Turn) -> str:
     found = _WRITE.fullmatch(turn.text)
-    if found is None:
-        return await _look(turn)
-    text = found["text"] or DEFAULT_TEXT
-    return await _write(turn, found["path"], text.rstrip("\n") + "\n")
+    if found is not None:
+        text = found["text"] or DEFAULT_TEXT
+        return await _write(turn, found["path"], text.rstrip("\n") + "\n")
+    found = _CHOOSE.fullmatch(turn.text)
+    options = [] if found is None else _options(found["options"])
+    return await _choose(turn, options) if len(options) > 1 else await _look(turn)
+
+
+def _words(text: str) -> int:
+    return len(text.split())
+
+
+def _options(text: str) -> list[str]:
+    options = dict.fromkeys(filter(None, _BETWEEN.split(text)))
+    return list(options)[:MOST_OPTIONS]
+
+
+async def _choose(turn: Turn, options: list[str]) -> str:
+    turn.think("That is for you to decide.")
+    # Numbers for ids: a word of the prompt could mean something to whoever reads the answer.
+    named = {str(number): text for number, text in enumerate(options, 1)}
+    chosen = await turn.choose("Which one shall it be?", named)
+    return "You chose none of them." if chosen is None else f"You chose {named[chosen]}."
 
 
 async def _look(turn: Turn) -> str:
     look, tell = "Look at the directory", "Say what I am"
+    turn.think("I do not know that one; I had better say what I can do.")
     turn.plan([PlanEntry(look, "in_progress"), PlanEntry(tell)])
     async with turn.tool("Count the entries", kind="read", locations=[turn.cwd]) as call:
         try:
@@ -47,7 +90,7 @@ async def _look(turn: Turn) -> str:
             seen = f"{turn.cwd} has {count} {'entry' if count == 1 else 'entries'}."
             call.content(seen)
     turn.plan([PlanEntry(look, "completed"), PlanEntry(tell, "completed")])
-    return f"{ABOUT}\n\n{seen}"
+    return f"{ABOUT}\n\n{seen}\n\n{TRY}"
 
 
 async def _write(turn: Turn, path: str, text: str) -> str:
@@ -57,8 +100,11 @@ async def _write(turn: Turn, path: str, text: str) -> str:
     except (OSError, ValueError) as error:
         return f"I do not write {path}: {_why(error)}"
     target = turn.absolute("/".join(parts))
+    ask, write = "Show the change and ask", f"Write {path}"
+    turn.think(f"{path} is {'new' if old is None else 'there already'}; you should see it first.")
+    turn.plan([PlanEntry(ask, "in_progress"), PlanEntry(write)])
     async with turn.tool(
-        f"Write {path}",
+        write,
         kind="edit",
         raw_input={"path": target, "text": text},
         locations=[target],
@@ -66,11 +112,13 @@ async def _write(turn: Turn, path: str, text: str) -> str:
     ) as call:
         if not await call.ask():
             return f"I was not allowed to write {path}, so I left it alone."
+        turn.plan([PlanEntry(ask, "completed"), PlanEntry(write, "in_progress")])
         try:
             _replace(turn.cwd, parts, text)
         except OSError as error:
             call.fail(_why(error))
             return f"I could not write {path}: {_why(error)}"
+    turn.plan([PlanEntry(ask, "completed"), PlanEntry(write, "completed")])
     return f"I wrote {len(text.encode())} bytes to {path}."
 
 

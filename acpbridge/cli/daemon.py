@@ -1,42 +1,54 @@
-"""`acpbridge daemon`: run, start, stop, status."""
+"""`acpbridge daemon`: run, start, stop, restart, status, logs."""
 
 import json
 import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import click
 
 from acpbridge.cli import tables
+from acpbridge.cli.daemon_log import logs
 from acpbridge.cli.output import fail, print_json
 from acpbridge.cli.root import paths
-from acpbridge.daemon import frozen
-from acpbridge.daemon.paths import Paths
+from acpbridge.cli.stopping import restart, stop
 from acpbridge.daemon.quick import connect
-from acpbridge.errors import EXIT_OK, BridgeError
-
-# A polite stop ends every tree within eight seconds; the rest is a margin. Seconds.
-STOP_LIMIT: Final = 12.0
+from acpbridge.errors import EXIT_DAEMON, EXIT_OK, BridgeError
 
 
-@click.group()
+@click.group(
+    epilog="\b\nExamples:\n  acpbridge daemon status\n  acpbridge daemon restart\n"
+    "  acpbridge daemon logs -f"
+)
 def daemon() -> None:
     """Start, stop and look at the daemon.
 
-    Most commands start it when they need it; it runs until it is told to stop.
+    Most commands start it when they need it. It runs until it is told to stop, or until it was idle
+    for as long as daemon.idleExitSeconds in config.yaml says.
     """
 
 
-@daemon.command()
+for command in (stop, restart, logs):
+    daemon.add_command(command)
+
+
+@daemon.command(
+    epilog="\b\nExamples:\n  acpbridge daemon run\n  acpbridge --home ~/.bridge daemon run "
+    "2>> bridge.log"
+)
 @click.option(
     "--config", "config_path", metavar="FILE", help="Configuration file (default: config.yaml)."
 )
-@click.option("--ready-fd", type=int, hidden=True)
+@click.option(
+    "--ready-fd", type=int, hidden=True, help="Of a detached start: where to say that it is ready."
+)
 @click.pass_context
 def run(ctx: click.Context, config_path: str | None, ready_fd: int | None) -> None:
-    """Run the daemon in the foreground, until it is told to stop; its log goes to stderr."""
+    """Run the daemon in the foreground, until it is told to stop; its log goes to stderr.
+
+    TERM and INT end it with all its agents within ten seconds, a second one at once.
+    """
     import anyio
 
     from acpbridge.app import run_daemon
@@ -50,8 +62,9 @@ def run(ctx: click.Context, config_path: str | None, ready_fd: int | None) -> No
             os.write(ready_fd, json.dumps(word).encode())
             os.close(ready_fd)
 
+    log_file = None if ready_fd is None else found.log
     try:
-        anyio.run(partial(run_daemon, found, lambda: tell({"ready": os.getpid()})))
+        anyio.run(partial(run_daemon, found, lambda: tell({"ready": os.getpid()}), log_file))
         code = 0
     except BridgeError as error:
         tell({"error": error.to_json()})
@@ -62,71 +75,34 @@ def run(ctx: click.Context, config_path: str | None, ready_fd: int | None) -> No
     os._exit(code)
 
 
-@daemon.command()
+@daemon.command(epilog="\b\nExamples:\n  acpbridge daemon start\n  acpbridge daemon start --json")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
-def start(ctx: click.Context) -> int:
+def start(ctx: click.Context, *, as_json: bool) -> int:
     """Start the daemon in the background; does nothing if it runs."""
     found = paths(ctx)
     client = connect(found)
     if client is not None:
-        with client:
-            click.echo(f"the daemon runs already (pid {client.pid})")
-        return EXIT_OK
-    from acpbridge.cli.starting import start as start_daemon
+        client.close()
+    running = 0 if client is None or client.stopping else client.pid
+    if running:
+        pid = running
+    else:
+        from acpbridge.cli.starting import start as start_daemon
 
-    click.echo(f"the daemon runs (pid {start_daemon(found)})")
+        pid = start_daemon(found)
+    if as_json:
+        print_json({"pid": pid, "started": not running})
+    else:
+        click.echo(f"the daemon runs{' already' if running else ''} (pid {pid})")
     return EXIT_OK
 
 
-@daemon.command()
-@click.option(
-    "--force",
-    is_flag=True,
-    help="End it at once, and kill it if it is frozen; its process trees die with it.",
-)
-@click.pass_context
-def stop(ctx: click.Context, *, force: bool) -> int:
-    """Stop the daemon: turns are cancelled, every process tree is ended, and it is gone.
-
-    Sessions stay on record and can be taken up again.
-    """
-    found = paths(ctx)
-    if force:
-        return _stop_by_force(found)
-    client = connect(found)
-    if client is None:
-        click.echo("no daemon")
-        return EXIT_OK
-    with client:
-        try:
-            client.call("stop", force=False)
-        except BridgeError as error:
-            # An idle daemon may be gone before its answer is.
-            if error.code != "connection_closed":
-                raise
-        if not frozen.wait_stopped(found, STOP_LIMIT):
-            message = f"The daemon (pid {client.pid}) has not stopped in {STOP_LIMIT:g} s."
-            raise BridgeError("daemon_frozen", message)
-    click.echo("stopped")
-    return EXIT_OK
-
-
-def _stop_by_force(found: Paths) -> int:
-    known = frozen.daemon_of(found)
-    left = frozen.stop_by_force(found)
-    if left:
-        raise BridgeError("survivors", f"Processes are left: {', '.join(map(str, left))}.")
-    if not frozen.wait_stopped(found, STOP_LIMIT):
-        raise BridgeError("daemon_running", "Another daemon was started meanwhile.")
-    click.echo("no daemon" if known is None else f"stopped (pid {known.pid} was killed)")
-    return EXIT_OK
-
-
-@daemon.command()
+@daemon.command(epilog="\b\nExamples:\n  acpbridge daemon status\n  acpbridge daemon status --json")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def status(ctx: click.Context, *, as_json: bool) -> int:
-    """Show whether the daemon runs, and where."""
+    """Show whether the daemon runs, and where. Exit status 8 if it does not."""
     client = connect(paths(ctx))
     shown = None
     if client is not None:
@@ -136,4 +112,4 @@ def status(ctx: click.Context, *, as_json: bool) -> int:
         print_json({"daemon": shown})
     else:
         click.echo("\n".join(tables.daemon_lines(shown, tables.now())))
-    return EXIT_OK
+    return EXIT_DAEMON if shown is None else EXIT_OK

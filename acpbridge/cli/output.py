@@ -2,8 +2,8 @@
 
 import json
 import os
-import shlex
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -39,21 +39,29 @@ def lines(text: str) -> list[str]:
 
 def fail(error: BridgeError) -> int:
     """Say an error on stderr, with what to do next, and return its exit status."""
+    for text, style in error_lines(error):
+        say(text, **style)
+    return error.kind.exit
+
+
+def error_lines(error: BridgeError) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return the lines that tell of an error and of what to do next, each with its style."""
     first, *more = lines(error.message)
-    say(f"error ({error.code}): {first}", fg="red")
-    for line in more:
-        say(f"  {line}")
+    yield f"error ({error.code}): {first}", {"fg": "red"}
+    yield from ((f"  {line}", {}) for line in more)
+    if isinstance(error.data.get("rpcCode"), int):
+        yield f"the agent's own code: {error.data['rpcCode']}", {}
     stderr = error.data.get("stderr")
     if isinstance(stderr, str) and stderr.strip():
-        say("the agent's stderr:")
-        for line in lines(stderr.strip())[-STDERR_LINES:]:
-            say(f"  {line}")
+        yield "the agent's stderr:", {}
+        yield from ((f"  {line}", {}) for line in lines(stderr.strip())[-STDERR_LINES:])
     if error.hint:
-        say(f"next: {' '.join(lines(error.hint))}")
-    return error.kind.exit
+        yield f"next: {' '.join(lines(error.hint))}", {}
 
 
 def command_line(home: str | None, *words: str) -> str:
     """Return a command of ours as somebody can type it, for the same state directory."""
+    import shlex  # seldom needed
+
     place = [] if home is None else ["--home", home]
     return shlex.join(["acpbridge", *place, *words])

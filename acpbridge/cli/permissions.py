@@ -1,9 +1,14 @@
 """`acpbridge permissions`: the inbox of questions, and `answer`."""
 
+import shutil
+import sys
+
 import click
 
+from acpbridge.cli import tables
+from acpbridge.cli.answers import doubt
 from acpbridge.cli.output import command_line, lines, print_json, say
-from acpbridge.cli.question import Question, doubt, render
+from acpbridge.cli.question import Question, render
 from acpbridge.cli.quick import connect_or_start
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
@@ -15,18 +20,48 @@ ANSWER_LIMIT = 30.0
 @click.group(
     invoke_without_command=True,
     epilog="\b\nExamples:\n  acpbridge permissions\n"
+    "  acpbridge permissions --watch\n"
     "  acpbridge permissions answer 1a2b3c4d --allow\n"
     "  acpbridge permissions answer 1a2b3c4d --deny --reason 'not on a Friday'",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, or one a line.")
+@click.option("--watch", is_flag=True, help="Stay; ask each question as it comes up, until Ctrl-C.")
 @click.pass_context
-def permissions(ctx: click.Context, *, as_json: bool) -> int:
+def permissions(ctx: click.Context, *, as_json: bool, watch: bool) -> int:
     """List the questions that wait for a person, with all that would happen.
 
-    A question that nobody answers until it expires is denied.
+    A question that nobody answers until it expires is denied. With --watch the questions of all
+    sessions are asked here as they come up, or printed where there is no terminal, with what they
+    come to; Ctrl-C ends it with exit status 0, the end of the daemon with 8.
     """
     if ctx.invoked_subcommand is not None:
+        if as_json or watch:
+            word = "--json" if as_json else "--watch"
+            hint = f"{word} goes behind {ctx.invoked_subcommand}, if it takes it."
+            raise click.UsageError(hint, ctx)
         return EXIT_OK
+    return _watch(ctx, as_json=as_json) if watch else _list(ctx, as_json=as_json)
+
+
+@permissions.command(name="list", epilog="\b\nExamples:\n  acpbridge permissions list --json")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def list_(ctx: click.Context, *, as_json: bool) -> int:
+    """List the questions that wait for a person: the same as `permissions` alone."""
+    return _list(ctx, as_json=as_json)
+
+
+def _watch(ctx: click.Context, *, as_json: bool) -> int:
+    import anyio
+
+    from acpbridge import logs
+    from acpbridge.cli.watching import Watch
+
+    logs.to_stderr(quiet=True)
+    return anyio.run(Watch(paths(ctx), home(ctx), as_json=as_json).run)
+
+
+def _list(ctx: click.Context, *, as_json: bool) -> int:
     with connect_or_start(paths(ctx)) as client:
         found = client.call("questions")["permissions"]
     if as_json:
@@ -34,7 +69,13 @@ def permissions(ctx: click.Context, *, as_json: bool) -> int:
     elif not found:
         click.echo("no open question")
     else:
-        click.echo("\n\n".join(map(render, found)))
+        now, count = tables.now(), len(found)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        shown = (
+            render(question, now=now, place=(number, count), width=width)
+            for number, question in enumerate(found, 1)
+        )
+        click.echo("\n\n".join(shown))
         answer_with = command_line(home(ctx), "permissions", "answer")
         say(f"answer with: {answer_with} ID --allow | --deny | --option OPTION")
     return EXIT_OK
@@ -53,7 +94,7 @@ def permissions(ctx: click.Context, *, as_json: bool) -> int:
     metavar="OPTION",
     help="The option's id once more, where it changes the agent's mode or its kind is unknown.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit and in the log.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def answer(  # noqa: PLR0913 - one for each option

@@ -1,14 +1,16 @@
-"""A question as a person sees it, and the person's line as an answer. Pure.
+"""A question as a person sees it. Pure.
 
 What is shown is what will really happen: arguments, paths and contents as the agent gave them, in
-full, and never its title alone. Everything is escaped, line by line.
+full, and never its title alone. Everything is escaped, line by line, and what is longer than the
+terminal is wide goes on behind a margin, so that no text of an agent can pass for a row of ours.
+What can be answered comes last.
 """
 
 import difflib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from acpbridge.model.display import escape
@@ -22,66 +24,79 @@ INDENT: Final = "    "
 # Before every line of the agent's own text, so that none can pass for one of ours.
 MARGIN: Final = INDENT + "| "
 
+# Before what is left of a line that was too long for the terminal.
+WRAPPED: Final = INDENT + ": "
+
+# A terminal that is narrower than this is written to as if it were not.
+NARROWEST: Final = 20
+
 # Beyond this a difference is not looked for, for the search grows with the square: the old text
 # goes, the new one comes. Lines of both.
 DIFF_LIMIT: Final = 2_000
 
+# A value that takes more than this is spread over lines, as it is easier to read. Characters.
+LONG_VALUE: Final = 120
+
 # As a person knows it from other tools that show changes.
 NO_LINE_END: Final = "(no line end)"
 
+KINDS: Final = frozenset(OptionKind) - {OptionKind.UNKNOWN}
+
 _COMMAND_NAMES: Final = ("command", "cmd", "argv", "args", "script")
-_KINDS: Final = frozenset(OptionKind) - {OptionKind.UNKNOWN}
+_OPTION_WORDS: Final[Mapping[str, str]] = {
+    OptionKind.ALLOW_ONCE: "Allow once",
+    OptionKind.ALLOW_ALWAYS: "Allow always",
+    OptionKind.REJECT_ONCE: "Reject once",
+    OptionKind.REJECT_ALWAYS: "Reject always",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a person's line comes to; one of the two is set.
+def render(
+    question: Question, *, now: str = "", place: tuple[int, int] = (1, 1), width: int = 0
+) -> str:
+    """Return a question in full, as lines of text.
 
-    Attributes:
-        effect: `allow` or `deny`.
-        option_id: the exact id of an offered option.
-        confirm: why it must be said a second time, "" if it need not.
+    Args:
+        question: as the daemon lists it.
+        now: the time, ISO 8601; "" shows when it expires instead of how long that is.
+        place: which of how many that wait.
+        width: of the terminal, in cells; 0 leaves long lines as they are.
     """
-
-    effect: str | None = None
-    option_id: str | None = None
-    confirm: str = ""
-
-
-def render(question: Question) -> str:
-    """Return a question in full, as lines of text."""
     subject = question.get("subject")
     subject = subject if isinstance(subject, Mapping) else {}
+    number, count = place
+    which = f" ({number} of {count})" if count > 1 else ""
     out = [
-        f"permission {_word(question.get('id'))}: {_kind(question)}",
+        f"permission {_word(question.get('id'))}{which}: {_kind(question)}",
         f"  agent    {_word(question.get('agentId'))}",
         f"  session  {_word(question.get('sessionKey'))}",
         f"  title    {_word(question.get('title'))} (the agent's own words)",
+        *_warnings(subject),
+        *_input_lines(subject.get("rawInput")),
     ]
-    changed = subject.get("changed") or ()
-    if changed:
-        out.append(f"  WARNING  changed since it was announced: {_words(changed)}")
-    if not subject.get("runId"):
-        out.append("  WARNING  asked outside of any turn")
-    out += _input_lines(subject.get("rawInput"))
-    out += [f"  path     {_word(path)}" for path in subject.get("locations") or ()]
-    for block in subject.get("content") or ():
+    blocks = subject.get("content") or ()
+    below = {str(block.get("path")) for block in blocks if _is_diff(block)}
+    paths = dict.fromkeys(map(str, subject.get("locations") or ()))
+    out += [f"  path     {_word(path)}" for path in paths if path not in below]
+    for block in blocks:
         out += _block_lines(block)
     if question.get("expiresAt"):
-        out.append(f"  expires  {_word(question['expiresAt'])}, then it is denied")
-    return "\n".join([*out, "  options", *option_lines(question)])
+        out.append(f"  expires  {_expiry(question['expiresAt'], now)}, then it is denied")
+    out += ["  options", *option_lines(question)]
+    return "\n".join(out if not width else wrapped(out, width))
 
 
 def option_lines(question: Question) -> list[str]:
-    """Return the offered options by number, the doubtful ones flagged."""
+    """Return the offered options by number, our words first, the doubtful ones flagged."""
     out = []
     counts = Counter(str(option.get("optionId")) for option in options(question))
     for number, option in enumerate(options(question), 1):
-        kind = _word(option.get("kind"))
         twice = counts[str(option.get("optionId"))] > 1
         flags = "".join(f"  ! {flag}" for flag in _flags(option, twice=twice))
+        kind = option.get("kind")
+        what = _OPTION_WORDS.get(kind, f"[{_word(kind)}]") if isinstance(kind, str) else "[-]"
         name, name_of = _word(option.get("name")), _word(option.get("optionId"))
-        out.append(f"{INDENT}{number}) {name}  [{kind}]  id {name_of}{flags}")
+        out.append(f"{INDENT}{number}) {what}{flags}: {name}  (id {name_of})")
     return out or [f"{INDENT}none"]
 
 
@@ -91,60 +106,69 @@ def options(question: Question) -> list[Mapping[str, Any]]:
     return [o for o in offered if isinstance(o, Mapping)] if isinstance(offered, list) else []
 
 
-def parse(line: str, question: Question) -> Answer | None:
-    """Return the answer that a line means: a number, an exact id, y or n; None if it means none."""
-    word = line.strip()
-    if word.lower() in ("y", "yes"):
-        confirm = "it would change the agent's mode" if _switches(question) else ""
-        return Answer(effect="allow", confirm=confirm)
-    if word.lower() in ("n", "no"):
-        return Answer(effect="deny")
-    offered = options(question)
-    found = [o for o in offered if o.get("optionId") == word]
-    if word.isascii() and word.isdecimal() and 1 <= int(word) <= len(offered):
-        # A number is the one that is shown, whatever the agent calls its options.
-        found = [offered[int(word) - 1]]
-    if len(found) != 1:
-        return None
-    return Answer(option_id=str(found[0].get("optionId")), confirm=_doubt(question, found[0]))
+def wrapped(lines: Iterable[str], width: int) -> list[str]:
+    """Return lines none of which is wider than a terminal; what is too long goes on indented."""
+    from rich.cells import cell_len, chop_cells  # slow to import, and not needed without a terminal
+
+    width = max(width, NARROWEST)
+    out: list[str] = []
+    for line in lines:
+        if (line.isascii() and len(line) <= width) or cell_len(line) <= width:
+            out.append(line)
+            continue
+        first = chop_cells(line, width)[0]
+        rest = chop_cells(line[len(first) :], width - len(WRAPPED))
+        out += [first, *(WRAPPED + piece for piece in rest)]
+    return out
 
 
-def doubt(question: Question, *, option_id: str | None, effect: str | None) -> tuple[str, str]:
-    """Return why a choice must be said twice, and the id to say; two empty texts if it need not."""
-    once = [o for o in options(question) if o.get("kind") == OptionKind.ALLOW_ONCE]
-    if effect == "allow" and _switches(question) and len(once) == 1:
-        return _doubt(question, once[0]), str(once[0].get("optionId"))
-    for option in options(question):
-        if option_id is not None and option.get("optionId") == option_id:
-            return _doubt(question, option), option_id
-    return "", ""
-
-
-def ways(question: Question) -> str:
-    """Return the prompt that says what may be typed."""
-    count = len(options(question))
-    numbers = "1" if count == 1 else f"1-{count}"
-    return f"answer [{numbers}, y = allow once, n = deny]: "
-
-
-def _switches(question: Question) -> bool:
-    return question.get("kind") == ToolKind.SWITCH_MODE
-
-
-def _doubt(question: Question, option: Mapping[str, Any]) -> str:
-    """Return why an option must be confirmed, "" if it need not be."""
-    kind = option.get("kind")
-    if kind in (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS):
+def time_left(expires: Any, now: str) -> str:
+    """Return how long it is until a moment, in words; "" if that cannot be told."""
+    try:
+        left = datetime.fromisoformat(str(expires)) - datetime.fromisoformat(now)
+        seconds = max(0, round(left.total_seconds()))
+    except (ValueError, TypeError):
         return ""
-    if kind not in _KINDS:
-        return "its kind is unknown, so it may do anything"
-    if names_mode(str(option.get("optionId"))) or _switches(question):
-        return "it would change the agent's mode"
-    return ""
+    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    parts = []
+    for size, unit in units:
+        if seconds >= size:
+            parts.append(f"{seconds // size} {unit}")
+            seconds %= size
+    return " ".join(parts[:2]) or "0 s"
+
+
+def how_decided(decision: Mapping[str, Any]) -> str:
+    """Return what a question came to, by whom or why, and with what reason."""
+    effect, reason = str(decision.get("effect")), str(decision.get("reason"))
+    words = {"allow": "allowed", "deny": "denied", "cancel": "withdrawn"}.get(effect, effect)
+    if reason == "operator":
+        why = f"by {decision.get('by') or 'an operator'}"
+    else:
+        why = _WHY.get(reason) or f"by {decision.get('by') or reason}"
+    note = f": {decision['note']}" if decision.get("note") else ""
+    return escape(f"{words} {why}{note}")
+
+
+_WHY: Final = {
+    "timed_out": "because nobody answered in time",
+    "turn_cancelled": "because its turn was cancelled",
+    "withdrawn": "by the agent",
+    "daemon_stopping": "because the daemon stops",
+    "agent_died": "because the agent is gone",
+    "malformed": "because it was malformed",
+    "audit_failed": "because the audit could not be written",
+    "too_many_open": "because too many questions are open",
+}
+
+
+def _expiry(expires: Any, now: str) -> str:
+    left = time_left(expires, now) if now else ""
+    return f"in {left}" if left else _word(expires)
 
 
 def _flags(option: Mapping[str, Any], *, twice: bool) -> Iterator[str]:
-    if option.get("kind") not in _KINDS:
+    if option.get("kind") not in KINDS:
         yield "unknown kind: it may do anything"
     name = str(option.get("optionId"))
     if names_bypass(name):
@@ -162,6 +186,16 @@ def _kind(question: Question) -> str:
     if kind in (None, ToolKind.OTHER):
         return "a tool of unknown kind (take it for the most dangerous)"
     return _word(kind)
+
+
+def _warnings(subject: Mapping[str, Any]) -> Iterator[str]:
+    changed = subject.get("changed") or ()
+    if changed:
+        yield f"  WARNING  changed since it was announced: {_words(changed)}"
+    if not subject.get("runId"):
+        yield "  WARNING  asked outside of any turn"
+    if subject.get("rawInput") is None and not any(map(_is_diff, subject.get("content") or ())):
+        yield "  WARNING  no input was given: the title is only the agent's claim of what it does"
 
 
 def _input_lines(value: Any) -> Iterator[str]:
@@ -183,6 +217,8 @@ def _input_lines(value: Any) -> Iterator[str]:
 def _named(name: str, value: Any) -> Iterator[str]:
     """Name a value on one line, or, where it has several, on lines of its own."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str) and len(text) > LONG_VALUE:
+        text = json.dumps(value, ensure_ascii=False, indent=2)
     head = f"  {escape(name):<8}"
     split = text.splitlines()
     if len(split) <= 1 and text == "".join(split):
@@ -193,8 +229,12 @@ def _named(name: str, value: Any) -> Iterator[str]:
     yield from (f"{MARGIN}{escape(line)}" for line in text.split("\n"))
 
 
+def _is_diff(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "diff"
+
+
 def _block_lines(block: Any) -> Iterator[str]:
-    if isinstance(block, Mapping) and block.get("type") == "diff":
+    if _is_diff(block):
         yield f"  change   {_word(block.get('path'))}"
         yield from _diff_lines(block.get("oldText"), block.get("newText"))
         return

@@ -1,22 +1,23 @@
-"""`status`, `sessions`, `kill`, `cancel`, `close`: quick, by the blocking client.
+"""`status`, `kill`, `cancel`, `close`: quick, by the blocking client.
 
-None of them starts a daemon but `sessions`. `kill` works past a frozen one, by its journal.
-Nothing that is slow to import may be imported here, but where a daemon has to be started.
+None of them starts a daemon. `kill` works past a frozen one, by its journal.
+Nothing that is slow to import may be imported here, but where a daemon has to be started; what
+only a kill past the daemon needs is imported there.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import click
 
-from acpbridge.cli import tables
-from acpbridge.cli.output import print_json, say
+from acpbridge.cli import keys, tables
+from acpbridge.cli.output import fail, print_json, say
 from acpbridge.cli.root import paths
-from acpbridge.daemon import frozen
 from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.quick import Quick, connect
-from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
+from acpbridge.errors import EXIT_DAEMON, EXIT_FAILURE, EXIT_OK, BridgeError
 from acpbridge.model.display import escape
 
 # What a kill may take after the grace: an answer, TERM, the last step, and a margin. Seconds.
@@ -29,13 +30,13 @@ LONGEST_GRACE: Final = 10.0
 KILL_ROUNDS: Final = 3
 
 # How a daemon that cannot do the work itself is told.
-_LOST: Final = ("daemon_frozen", "daemon_unreachable", "connection_closed")
+_LOST: Final = ("daemon_frozen", "daemon_unreachable", "daemon_version", "connection_closed")
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _grace = click.FloatRange(min=0, max=3600)
 
 
-@click.command()
+@click.command(epilog="\b\nExamples:\n  acpbridge status\n  acpbridge status 3f2a --json")
 @click.argument("key", required=False, default="")
 @_json
 @click.pass_context
@@ -43,7 +44,10 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
     """Show the daemon, the sessions that live, and their whole process trees.
 
     KEY, or any unique part of one, shows that session only, live or not. What is shown of processes
-    is read from the kernel at the time of the call.
+    is read from the kernel at the time of the call. Exit status 8 where no daemon runs.
+
+    A turn that was silent for two minutes while it waits for the model gets a warning; one whose
+    tool runs, or that has a question open, does not: it says so, and for how long.
     """
     client = connect(paths(ctx))
     if client is None:
@@ -59,7 +63,7 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
         print_json(shown)
     else:
         click.echo(tables.status_text(shown, questions))
-    return EXIT_OK
+    return EXIT_DAEMON if client is None else EXIT_OK
 
 
 def _nothing() -> dict[str, Any]:
@@ -75,22 +79,7 @@ def _nothing() -> dict[str, Any]:
 
 def _no_daemon() -> BridgeError:
     hint = "List what is on record: acpbridge sessions --all."
-    return BridgeError("no_such_session", "No daemon runs, so no session is live.", hint=hint)
-
-
-@click.command()
-@click.option("--all", "everything", is_flag=True, help="Also those that have no process.")
-@_json
-@click.pass_context
-def sessions(ctx: click.Context, *, everything: bool, as_json: bool) -> int:
-    """List the sessions that live; starts the daemon if none runs."""
-    with connect_or_start(paths(ctx)) as client:
-        rows = client.call("sessions", all=everything)["sessions"]
-    if as_json:
-        print_json({"sessions": rows})
-    else:
-        click.echo(tables.sessions_text(rows, tables.now()))
-    return EXIT_OK
+    return BridgeError("daemon_unreachable", "No daemon runs, so no session is live.", hint=hint)
 
 
 def connect_or_start(found: Paths) -> Quick:
@@ -100,10 +89,13 @@ def connect_or_start(found: Paths) -> Quick:
         BridgeError: what kept it from starting, or from being reached.
     """
     client = connect(found)
+    if client is not None and client.stopping:
+        client.close()
+        client = None
     if client is None:
         from acpbridge.cli.starting import start
 
-        start(found)
+        start(found)  # after the end of one that is on its way out
         client = connect(found)
     if client is None:
         raise BridgeError("daemon_unreachable", "The daemon ended just after its start.")
@@ -114,10 +106,10 @@ def connect_or_start(found: Paths) -> Quick:
     epilog="\b\nExamples:\n  acpbridge kill 3f2a\n  acpbridge kill --agent codex --now\n"
     "  acpbridge kill --all --json"
 )
-@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.argument("names", nargs=-1, metavar="[KEY]...")
 @click.option("--agent", metavar="ID", help="Every live session of this agent.")
 @click.option("--all", "everything", is_flag=True, help="Every live session.")
-@click.option("--last", is_flag=True, help="The session that was started last.")
+@click.option("--last", is_flag=True, help=keys.NEWEST_LIVE)
 @click.option(
     "--grace",
     type=_grace,
@@ -129,7 +121,7 @@ def connect_or_start(found: Paths) -> Quick:
 @click.pass_context
 def kill(  # noqa: PLR0913 - one for each option
     ctx: click.Context,
-    keys: tuple[str, ...],
+    names: tuple[str, ...],
     *,
     agent: str | None,
     everything: bool,
@@ -141,14 +133,15 @@ def kill(  # noqa: PLR0913 - one for each option
     """End sessions with all that they started, and prove it.
 
     KEY is a session's key or any unique part of one; sessions that it spawned are ended with it.
-    The receipt names every process that was ended. Exit status 0 only if nothing is left. With a
-    frozen daemon the process trees are ended past it.
+    The receipt names every process that was ended. Exit status 0 only if nothing is left. A wrong
+    key keeps no other session alive: it is said once the others are ended. With a frozen daemon
+    the process trees are ended past it; without a daemon the status is 8.
     """
-    if sum((bool(keys), agent is not None, everything, last)) != 1:
+    if sum((bool(names), agent is not None, everything, last)) != 1:
         raise click.UsageError("Give one of: keys, --agent, --all, --last.", ctx)
     if now and grace is not None:
         raise click.UsageError("Give --grace or --now, not both.", ctx)
-    wanted = _Wanted(keys, agent, everything=everything, last=last)
+    wanted = _Wanted(names, agent, everything=everything, last=last)
     found = paths(ctx)
     seconds = 0.0 if now else grace
     try:
@@ -158,15 +151,29 @@ def kill(  # noqa: PLR0913 - one for each option
             raise
         results = _kill_past_daemon(found, wanted, error)
     left = any(result["survivors"] for result in results)
-    if as_json:
-        print_json({"ok": not left, "results": results})
-    else:
+    if results or not wanted.wrong:
+        _print_receipt(results, wanted.wrong, left=left, as_json=as_json)
+    codes = [fail(error) for error in wanted.wrong.values()]
+    return EXIT_FAILURE if left else max(codes, default=EXIT_OK)
+
+
+def _print_receipt(
+    results: list[Any], wrong: Mapping[str, BridgeError], *, left: bool, as_json: bool
+) -> None:
+    if not as_json:
         click.echo(tables.kill_text(results))
-    return EXIT_FAILURE if left else EXIT_OK
+        return
+    receipt = {"ok": not left and not wrong, "results": results}
+    if wrong:
+        receipt["errors"] = [
+            {"key": key, "code": error.code, "message": error.message}
+            for key, error in wrong.items()
+        ]
+    print_json(receipt)
 
 
 class _Wanted:
-    """Which sessions a command line means."""
+    """Which sessions a command line means; `wrong` has the keys that mean none, and why."""
 
     def __init__(
         self, keys: tuple[str, ...], agent: str | None, *, everything: bool, last: bool
@@ -175,6 +182,7 @@ class _Wanted:
         self.agent = agent
         self.everything = everything
         self.last = last
+        self.wrong: dict[str, BridgeError] = {}
 
     @property
     def repeats(self) -> bool:
@@ -184,7 +192,7 @@ class _Wanted:
     def of(self, client: Quick) -> list[str]:
         """Ask the daemon."""
         if self.last:
-            return [last_live(client)]
+            return [keys.meant(client, "", last=True)]
         if self.repeats:
             found: list[str] = client.call("matching", agent=self.agent or "")["keys"]
             return found
@@ -194,7 +202,7 @@ class _Wanted:
         """Choose among keys that are known without a daemon.
 
         Raises:
-            BridgeError: `no_such_session`, `ambiguous_key`.
+            BridgeError: `daemon_frozen`, for `--last`.
         """
         if self.everything:
             return names
@@ -202,7 +210,13 @@ class _Wanted:
             return [name for name in names if name.split(":")[1:2] == [self.agent]]
         if self.last:
             raise BridgeError("daemon_frozen", "Only the daemon knows which session is the last.")
-        return [_unique(key, names) for key in self.keys]
+        chosen = []
+        for key in self.keys:
+            try:
+                chosen.append(_unique(key, names))
+            except BridgeError as error:
+                self.wrong[key] = error
+        return chosen
 
 
 def _unique(text: str, names: list[str]) -> str:
@@ -215,18 +229,6 @@ def _unique(text: str, names: list[str]) -> str:
     raise BridgeError("ambiguous_key", f"{text!r} fits {len(found)} sessions: {listed}.")
 
 
-def last_live(client: Quick) -> str:
-    """Return the key of the live session that was started last.
-
-    Raises:
-        BridgeError: `no_such_session`, when none is live.
-    """
-    rows = client.call("sessions", all=False)["sessions"]
-    if not rows:
-        raise BridgeError("no_such_session", "No session is live.")
-    return str(rows[-1]["key"])
-
-
 def _kill_by_daemon(found: Paths, wanted: _Wanted, grace: float | None) -> list[Any]:
     client = connect(found)
     if client is None:
@@ -235,10 +237,17 @@ def _kill_by_daemon(found: Paths, wanted: _Wanted, grace: float | None) -> list[
     results: list[Any] = []
     with client:
         for _ in range(KILL_ROUNDS if wanted.repeats else 1):
-            keys = wanted.of(client)
-            if not keys:
+            names = wanted.of(client)
+            if not names:
                 break
-            results += client.call("kill", limit=limit, keys=keys, grace=grace)["results"]
+            try:
+                results += client.call("kill", limit=limit, keys=names, grace=grace)["results"]
+            except BridgeError as error:
+                if "unknown" not in error.data:
+                    raise
+                results += error.data["results"]
+                told = error.data["unknown"].items()
+                wanted.wrong |= {key: BridgeError.from_json(why) for key, why in told}
         if not results and wanted.agent is not None:
             _check_known(client, wanted.agent)
     return results
@@ -253,46 +262,63 @@ def _check_known(client: Quick, agent: str) -> None:
 
 def _kill_left_over(found: Paths, wanted: _Wanted) -> list[Any]:
     """No daemon: its trees died with it. Look all the same, for the receipt is a proof."""
+    from acpbridge.daemon import frozen
+
     try:
         trees = frozen.recorded(found)
     except BridgeError:
         trees = {}
-    if not trees and wanted.repeats:
-        return []
     if not trees:
         raise _no_daemon()
-    return frozen.end_trees({name: trees[name] for name in wanted.among(list(trees))})
+    return _end_recorded(found, wanted.among(list(trees)), trees)
 
 
 def _kill_past_daemon(found: Paths, wanted: _Wanted, error: BridgeError) -> list[Any]:
     """End the trees by the journal; if that cannot be done, the daemon's error stands."""
+    from acpbridge.config.environment import MARK
+    from acpbridge.daemon import frozen
+
+    if os.environ.get(MARK):
+        raise error  # only the daemon knows what an agent may kill
     try:
         trees = frozen.recorded(found)
         names = wanted.among(list(trees))
     except BridgeError as unknown:
-        if unknown.code in ("no_such_session", "daemon_frozen"):
+        if unknown.code == "daemon_frozen":
             raise error from None
         raise
+    if not names and all(why.code == "no_such_session" for why in wanted.wrong.values()):
+        raise error
     say(f"{escape(error.message)} Its process trees are ended past it.")
-    return frozen.end_trees({name: trees[name] for name in names})
+    return _end_recorded(found, names, trees)
+
+
+def _end_recorded(found: Paths, names: list[str], trees: Mapping[str, Any]) -> list[Any]:
+    """End trees with their descendants', and leave a note for the daemon's records."""
+    from acpbridge.daemon import frozen, killed
+
+    ending = frozen.with_descendants(names, trees)
+    try:
+        killed.note(found.killed, ending)
+    except BridgeError as error:
+        say(f"the records will call them died: {escape(error.message)}")
+    return frozen.end_trees({name: trees[name] for name in ending})
 
 
 def _on_one(
     ctx: click.Context, key: str, *, last: bool, work: Callable[[Quick, str], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """Find the one session that is meant, and do the work on it."""
-    if bool(key) == last:
-        raise click.UsageError("Give either KEY or --last.", ctx)
+    keys.check(ctx, key, last=last)
     client = connect(paths(ctx))
     if client is None:
         raise _no_daemon()
     with client:
-        return work(client, last_live(client) if last else key)
+        return work(client, keys.meant(client, key, last=last))
 
 
-@click.command()
-@click.argument("key", required=False, default="")
-@click.option("--last", is_flag=True, help="The session that was started last.")
+@click.command(epilog="\b\nExamples:\n  acpbridge cancel 3f2a\n  acpbridge cancel --last --grace 0")
+@keys.one_key(keys.NEWEST_LIVE)
 @click.option(
     "--grace",
     type=_grace,
@@ -327,9 +353,8 @@ def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: b
     return EXIT_OK if receipt["turnEnded"] else EXIT_FAILURE
 
 
-@click.command()
-@click.argument("key", required=False, default="")
-@click.option("--last", is_flag=True, help="The session that was started last.")
+@click.command(epilog="\b\nExamples:\n  acpbridge close 3f2a\n  acpbridge close --last --json")
+@keys.one_key(keys.NEWEST_LIVE)
 @_json
 @click.pass_context
 def close(ctx: click.Context, key: str, *, last: bool, as_json: bool) -> int:

@@ -1,6 +1,7 @@
 """The command group: finds the module of a command when it is used, and ends every error alike."""
 
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -9,18 +10,21 @@ from typing import Any, Final
 import click
 
 from acpbridge import __version__
-from acpbridge.cli.output import fail
+from acpbridge.cli.output import fail, print_json
 from acpbridge.daemon.paths import Paths, find
-from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, BridgeError
+from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, BridgeError
 
 # Command -> module that holds it under the same name, and the help line of the list.
 COMMANDS: Final = {
     "run": ("acpbridge.cli.run", "Run one turn of an agent."),
     "status": ("acpbridge.cli.quick", "Show what runs, from the kernel, now."),
-    "sessions": ("acpbridge.cli.quick", "List sessions."),
+    "sessions": ("acpbridge.cli.sessions", "List, delete and export sessions."),
+    "logs": ("acpbridge.cli.logs", "Show what happened in a session."),
     "kill": ("acpbridge.cli.quick", "End sessions and their whole process trees."),
     "cancel": ("acpbridge.cli.quick", "Cancel the running turn of a session."),
     "close": ("acpbridge.cli.quick", "End a session politely."),
+    "attach": ("acpbridge.cli.attach", "Follow a session, type to it, answer it."),
+    "restart": ("acpbridge.cli.restart", "Give a session a new process."),
     "permissions": ("acpbridge.cli.permissions", "List and answer open questions."),
     "agents": ("acpbridge.cli.agents", "List the agents and what each would run."),
     "doctor": ("acpbridge.cli.doctor", "Check the bridge and the agents."),
@@ -29,6 +33,9 @@ COMMANDS: Final = {
     "daemon": ("acpbridge.cli.daemon", "Start, stop and look at the daemon."),
     "serve": ("acpbridge.cli.serve", "Serve a Python agent over ACP on stdio."),
 }
+
+# What click raises for a group without a command; an older click prints the help by itself.
+_NO_ARGS: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class _Commands(click.Group):
@@ -63,6 +70,9 @@ class _Commands(click.Group):
 def commands(ctx: click.Context, home: str | None) -> None:
     """Run coding agents under supervision: ask before they act, and leave nothing behind."""
     ctx.obj = home
+    # Modules stay to the end: from here on only what is made by the work itself is looked at.
+    gc.freeze()
+    gc.enable()
 
 
 def home(ctx: click.Context) -> str | None:
@@ -87,13 +97,14 @@ def here() -> str:
 def main(args: list[str] | None = None) -> Any:
     """Run the command line and exit."""
     _open_standard_streams()
+    words = sys.argv[1:] if args is None else args
     try:
-        code = commands.main(args=args, prog_name="acpbridge", standalone_mode=False)
+        code = commands.main(args=words, prog_name="acpbridge", standalone_mode=False)
         sys.stdout.flush()
     except BridgeError as error:
-        code = fail(error)
+        code = _fail(error, words)
     except click.ClickException as error:
-        code = fail(_of_click(error))
+        code = _help(error) if isinstance(error, _NO_ARGS) else _fail(_of_click(error), words)
     except (click.Abort, KeyboardInterrupt):
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -110,7 +121,36 @@ def main(args: list[str] | None = None) -> Any:
             raise
         code = EXIT_FAILURE
         _let_go_of_output()
+    gc.freeze()  # the process ends: nobody has to look for garbage in it once more
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _help(error: click.ClickException) -> int:
+    """Whoever types only the name of a group wants to know what there is."""
+    click.echo(error.format_message())
+    return EXIT_OK
+
+
+def _fail(error: BridgeError, words: list[str]) -> int:
+    """Say an error on stderr, and print it as data to whoever asked for JSON."""
+    code = fail(error)
+    if _wants_json(words):
+        try:
+            print_json({"error": error.to_json()})
+            sys.stdout.flush()
+        except OSError:
+            _let_go_of_output()  # it was said on stderr
+    return code
+
+
+def _wants_json(words: list[str]) -> bool:
+    """Tell whether a command line asks for JSON; it may be one that could not be understood."""
+    options = words[: words.index("--")] if "--" in words else words
+    pairs = zip(options, [*options[1:], ""], strict=True)
+    return any(
+        word in ("--json", "--format=json") or (word, value) == ("--format", "json")
+        for word, value in pairs
+    )
 
 
 def _hint(full: bool) -> str | None:  # noqa: FBT001 - full or not

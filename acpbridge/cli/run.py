@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from acpbridge.cli.caller import environment
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
@@ -19,13 +20,35 @@ MODES: Final = ("run", "session")
 @click.command(
     epilog="\b\nExamples:\n  acpbridge run 'Explain what this repository does'\n"
     "  acpbridge run --agent codex --cwd ~/src/shop --format json - < task.md\n"
-    "  acpbridge run --continue 'Now write the tests'"
+    "  acpbridge run --continue 'Now write the tests'\n"
+    "  acpbridge run --model opus --set effort=high --image shot.png 'What is wrong here?'"
 )
 @click.argument("prompt", required=False)
 @click.option("--agent", metavar="ID", help="Which agent (default: the configured default).")
 @click.option("--cwd", metavar="DIR", help="Where it works (default: its workspace, else here).")
 @click.option("--session", metavar="KEY", help="Go on with this session; any unique part will do.")
 @click.option("--continue", "go_on", is_flag=True, help="Go on with the last session in --cwd.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="If the agent cannot take the earlier conversation up, go on without it.",
+)
+@click.option("--model", metavar="M", help="Model of the session, by id or name, from now on.")
+@click.option(
+    "--set",
+    "options",
+    multiple=True,
+    metavar="ID=VALUE",
+    help="Set an option that the agent offers, from now on; ID= takes an earlier --set back.",
+)
+@click.option(
+    "--image", "images", multiple=True, metavar="FILE", help="Show it an image, with the prompt."
+)
+@click.option(
+    "--mcp-config",
+    metavar="FILE",
+    help='MCP servers for this run, JSON or YAML: {"mcpServers": {NAME: {"command": ...}}}.',
+)
 @click.option(
     "--mode",
     type=click.Choice(MODES),
@@ -64,6 +87,11 @@ def run(  # noqa: PLR0913 - one for each option
     cwd: str | None,
     session: str | None,
     go_on: bool,
+    fresh: bool,
+    model: str | None,
+    options: tuple[str, ...],
+    images: tuple[str, ...],
+    mcp_config: str | None,
     mode: str,
     shape: str,
     timeout: float | None,
@@ -87,25 +115,33 @@ def run(  # noqa: PLR0913 - one for each option
     import anyio
 
     from acpbridge import logs
+    from acpbridge.cli.choices import images_of, servers_of, settings_of
     from acpbridge.cli.turn import Drive
     from acpbridge.router.api import RunRequest
 
     request = RunRequest(
-        content=({"type": "text", "text": text},),
+        content=({"type": "text", "text": text}, *images_of(images)),
         agent=agent or "",
         session=session or "",
         continue_last=go_on,
         cwd=directory,
         caller_cwd=directory or _here(),
-        env=_environment(),
+        env=environment(),
         one_shot=mode == "run",
         on_permission=OnPermission(on_permission),
         timeout=timeout,
         detached=detach,
+        settings=settings_of(model, options),
+        mcp_servers=servers_of(mcp_config, directory or _here()),
+        fresh=fresh,
     )
     logs.to_stderr(quiet=True)
     drive = Drive(paths(ctx), request, shape, home(ctx))
-    return anyio.run(partial(drive.run))
+    code = anyio.run(partial(drive.run))
+    again = drive.without_context()
+    if again is None:
+        return code
+    return anyio.run(partial(Drive(paths(ctx), again, shape, home(ctx)).run))
 
 
 def _prompt(ctx: click.Context, given: str | None) -> str:
@@ -141,15 +177,3 @@ def _here() -> str:
         message = "The current directory is gone, or its name is not UTF-8."
         raise BridgeError("usage", message, hint="Give one with --cwd.") from None
     return here
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment, without what cannot travel as JSON: bytes that are not UTF-8."""
-    out = {}
-    for name, value in os.environ.items():
-        try:
-            (name + value).encode()
-        except UnicodeEncodeError:
-            continue
-        out[name] = value
-    return out

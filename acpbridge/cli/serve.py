@@ -1,22 +1,26 @@
 """`acpbridge serve`: a Python agent as an ACP agent on standard input and output."""
 
+import sys
+
 import click
 
-from acpbridge.errors import EXIT_OK
+from acpbridge.cli.output import say
 
 
 @click.command(
     epilog="\b\nExamples:\n  acpbridge serve shop.agents:summariser\n"
-    "  acpbridge serve acpbridge.agents.demo:demo"
+    "  acpbridge serve ./summariser.py:summariser"
 )
 @click.argument("entry", metavar="MODULE:AGENT")
 def serve(entry: str) -> int:
     """Serve a Python agent over ACP: JSON-RPC on standard input and output, until the input ends.
 
     AGENT is an async function of one argument, the turn, in MODULE, which is found as Python finds
-    any module. Whatever the agent prints goes to stderr.
+    any module, or in a file that is named by its path and ends in .py. Whatever the agent prints
+    goes to stderr.
     """
-    from acpbridge.serving import serve as serve_agent
+    from acpbridge.serving.root import main
 
-    serve_agent(entry)
-    return EXIT_OK
+    if sys.stdin is not None and sys.stdin.isatty():
+        say("waiting for a client's JSON-RPC on standard input; Ctrl-D ends it", dim=True)
+    return main(entry)

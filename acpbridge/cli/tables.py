@@ -13,6 +13,9 @@ Row = Mapping[str, Any]
 
 NOTHING: Final = "-"
 
+# Columns of `sessions` that say something of those sessions only that have a process.
+_MAY_BE_LEFT_OUT: Final = ("MODE", "TURN", "QUEUED", "ASKED")
+
 _UNITS: Final = ("B", "K", "M", "G", "T")
 
 
@@ -72,6 +75,14 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def clock(moment: Any) -> str:
+    """Return a moment of ISO 8601 as a person here reads it: the local time of day."""
+    try:
+        return datetime.fromisoformat(str(moment)).astimezone().strftime("%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return NOTHING
+
+
 def mode(row: Row) -> str:
     """Return a session's mode and whether anybody is asked in it."""
     if row.get("bypass"):
@@ -99,6 +110,7 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
     if not rows:
         return "no sessions"
     head = ("KEY", "STATE", "MODE", "TURN", "QUEUED", "ASKED", "AGE", "DIRECTORY")
+    empty = {NOTHING, "0", mode({})}
     table = [
         (
             shown(row.get("key")),
@@ -108,6 +120,27 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
             str(row.get("queueDepth", 0)),
             str(row.get("pendingPermissions", 0)),
             age(row.get("createdAt"), at),
+            shown(row.get("cwd")),
+        )
+        for row in rows
+    ]
+    # What is true of no row would only push the directory out of sight.
+    shown_at = [
+        index
+        for index, name in enumerate(head)
+        if name not in _MAY_BE_LEFT_OUT or any(row[index] not in empty for row in table)
+    ]
+    return "\n".join(columns([[row[index] for index in shown_at] for row in (head, *table)]))
+
+
+def pruned_text(rows: Sequence[Row], at: str) -> str:
+    """Return the table of what `sessions prune` deletes."""
+    head = ("KEY", "STATE", "LAST USED", "DIRECTORY")
+    table = [
+        (
+            shown(row.get("key")),
+            shown(row.get("state")),
+            f"{age(row.get('lastUsedAt'), at)} ago",
             shown(row.get("cwd")),
         )
         for row in rows
@@ -151,7 +184,7 @@ def status_text(status: Row, questions: Sequence[Row] = ()) -> str:
 def daemon_lines(daemon: Row | None, at: str) -> list[str]:
     """Return what there is to say of the daemon."""
     if daemon is None:
-        return ["no daemon"]
+        return ["no daemon runs"]
     up = age(daemon.get("startedAt"), at)
     pids = f"daemon {daemon.get('pid')}, keeper {daemon.get('keeperPid')}"
     version, held = shown(daemon.get("version")), shown(daemon.get("containment"))

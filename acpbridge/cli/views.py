@@ -4,17 +4,21 @@ Each view is handed the events of one turn in order and writes the data to stdou
 beside goes to stderr. None of them decides anything.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from acpbridge.cli.output import say
+from acpbridge.cli.question import how_decided
+from acpbridge.cli.screen import Screen
 from acpbridge.cli.writer import Writer
 from acpbridge.daemon.client import EventLine
-from acpbridge.model.display import escape
+from acpbridge.model.display import clip, escape
 
 _SHOWN_STATUS: Final = ("completed", "failed")
+
+# Of a title that is only named again. Characters.
+TITLE: Final = 200
 
 # Marks that turn the reading order around (Unicode, annex 9): on a terminal they hide things.
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -32,12 +36,23 @@ class View(Protocol):
         ...
 
 
-def view_of(name: str) -> View:
+def view_of(name: str, screen: Screen) -> View:
     """Return the view of a `--format`."""
+    if name == "text" and screen.live:
+        return _run_view(screen)
     out = Writer(sys.stdout.fileno())
     if name == "json":
         return JsonView(out)
     return QuietView(out) if name == "quiet" else TextView(out)
+
+
+def _run_view(screen: Screen) -> View:
+    # Slow to import, and only for who looks.
+    from acpbridge.cli.live import LiveScreen
+    from acpbridge.cli.runview import RunView
+
+    assert isinstance(screen, LiveScreen)
+    return RunView(screen)
 
 
 class JsonView:
@@ -64,6 +79,8 @@ class QuietView:
 
     async def event(self, line: EventLine) -> None:
         """Keep the message that may be the last one."""
+        if line.value.get("kind") == "context_lost":
+            say(f"notice: {escape(str(line.value.get('message')))}")
         update = update_of(line.value)
         text = message_text(update)
         if text:
@@ -98,7 +115,7 @@ class TextView:
         elif kind == "permission_asked":
             await self._break(always=False)
         elif kind == "permission_decided":
-            await self._talk(_decided(line.value), fg="yellow")
+            await self._talk(decided(line.value), fg="yellow")
         elif kind == "notice" and line.value.get("message"):
             await self._talk(f"notice: {escape(str(line.value['message']))}")
         elif kind == "mode_changed":
@@ -115,7 +132,7 @@ class TextView:
             await self._words(message_text(update))
         elif kind == "agent_thought_chunk":
             await self._break(always=False)
-            self._think(_content_text(update.get("content")))
+            self._think(content_text(update.get("content")))
         elif kind == "tool_call":
             self._titles[str(update.get("toolCallId"))] = str(update.get("title", ""))
             # What is said after a tool was used is another message, in a file as well.
@@ -184,7 +201,7 @@ def message_text(update: Mapping[str, Any]) -> str:
     """Return the words of a message chunk, "" if it is none."""
     if update.get("sessionUpdate") != "agent_message_chunk":
         return ""
-    return _content_text(update.get("content"))
+    return content_text(update.get("content"))
 
 
 def visible(text: str) -> str:
@@ -200,7 +217,8 @@ def _visible(char: str) -> str:
     return f"⟨U+{code:04X}⟩" if steers and char not in "\n\t" else char
 
 
-def _content_text(content: Any) -> str:
+def content_text(content: Any) -> str:
+    """Return the text of a content block, or what it is instead of text."""
     if not isinstance(content, Mapping):
         return ""
     text = content.get("text")
@@ -220,10 +238,7 @@ def _dim(line: str) -> None:
     say(f"thought: {escape(line)}", dim=True)
 
 
-def _decided(event: Mapping[str, Any]) -> str:
-    words = {"allow": "allowed", "deny": "denied", "cancel": "cancelled"}
-    how = words.get(str(event.get("effect")), "decided")
-    by = event.get("by") or event.get("reason")
-    note = f": {json.dumps(event['note'])}" if event.get("note") else ""
-    title = escape(str(event.get("title", "")))
-    return f"permission {escape(str(event.get('id')))} {how} by {escape(str(by))}{note} ({title})"
+def decided(event: Mapping[str, Any]) -> str:
+    """Return how a question was decided, by whom and why."""
+    title = clip(escape(str(event.get("title", ""))), TITLE)
+    return f"permission {escape(str(event.get('id')))} {how_decided(event)} ({title})"

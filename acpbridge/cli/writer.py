@@ -34,11 +34,20 @@ class Writer:
         """
         rest = memoryview(data)
         while rest:
+            rest = rest[await self.write_some(rest) :]
+
+    async def write_some(self, data: memoryview | bytes) -> int:
+        """Write a piece of it as soon as one can be taken; return how much that was.
+
+        Raises:
+            BrokenPipeError: when nobody reads any more.
+        """
+        while True:
             if not self._poll.poll(0):
                 await anyio.wait_writable(self._fd)
                 continue
             try:
-                rest = rest[os.write(self._fd, rest[:PIECE]) :]
+                return os.write(self._fd, data[:PIECE])
             except BlockingIOError:
                 await anyio.wait_writable(self._fd)
             except OSError as error:

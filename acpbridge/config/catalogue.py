@@ -7,7 +7,7 @@ agent's name. What is not known is not here: nothing is guessed. Above is `recog
 from collections.abc import Mapping
 from typing import Final
 
-from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind
+from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind, SessionFiles
 from acpbridge.model.keys import AgentId
 
 CLAUDE: Final = AgentFacts(
@@ -62,7 +62,7 @@ CODEX: Final = AgentFacts(
     packages=("@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
     # It starts in `agent`, where a reviewing model decides and nobody is asked.
     asking_mode="read-only",
-    unknown_session_words=("no rollout found",),
+    unknown_session_words=("no rollout found", "thread not found"),
     bypass_modes=("agent-full-access",),
     # It kills its own child 2 s after its stdin was closed; just after a turn it took 4.3 s.
     grace=5.0,
@@ -87,6 +87,18 @@ GEMINI: Final = AgentFacts(
     asking_mode="default",
     bypass_modes=("yolo",),
     unknown_session_words=("No previous sessions found", "Invalid session identifier"),
+    # It answers a load first, and replays while the next request is already on its way.
+    replay_quiet=0.3,
+    # Its files bear the minute in which a session was opened: to load it within that minute writes
+    # over what was to be loaded. A load in a later minute leaves an empty file of the same session,
+    # for which the next start in that directory removes both. Either way it is gone for good.
+    session_files=SessionFiles(
+        pattern=".gemini/tmp/*/chats/session-{minute}-{id}.jsonl",
+        id_length=8,
+        minute="%Y-%m-%dT%H-%M",
+        message='{"id":',
+    ),
+    reload_wait="minute",
     # It answers session/set_mode with an empty object and never sends an update.
     mode_answer_suffices=True,
     env_names=("GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_CLI_TRUST_WORKSPACE", "GOOGLE_*"),
@@ -217,6 +229,9 @@ ALIASES: Final[Mapping[str, str]] = {
     "opencode-ai": "opencode",
     "pi-acp": "pi",
 }
+
+# What we serve ourselves: the one mode there is asks.
+PYTHON: Final = AgentFacts(asking_mode="default")
 
 # The embedded agent: no login, no network, started like any Python agent.
 DEMO: Final = AgentDefinition(

@@ -6,7 +6,7 @@ does: loaders' and interpreters' variables, and endpoints that send its traffic 
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from acpbridge.model.agents import AgentDefinition
 
@@ -66,10 +66,17 @@ def child_environment(
 
 def fixed_values(definition: AgentDefinition) -> list[tuple[str, str]]:
     """Return the names and values that a definition gives to its agent: some are secrets."""
-    pairs = list(definition.env_set.items())
-    for server in definition.mcp_servers:
-        both = (*server.get("env", ()), *server.get("headers", ()))
-        pairs += [(pair["name"], pair["value"]) for pair in both]
+    return [*definition.env_set.items(), *server_values(definition.mcp_servers)]
+
+
+def server_values(servers: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the names and values that MCP servers are given: some are secrets."""
+    pairs = []
+    for server in servers:
+        for pair in (*server.get("env", ()), *server.get("headers", ())):
+            name, value = pair["name"], pair["value"]
+            # Of `Bearer abc`, the second word alone is a secret as well.
+            pairs += [(name, value), (name, value.rpartition(" ")[2])]
     return pairs
 
 

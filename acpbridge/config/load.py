@@ -9,28 +9,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
 
-from acpbridge.config import catalogue, environment, recognise, yamltext
-from acpbridge.config.snapshot import STRICT, Config, Limits
+from acpbridge.config import catalogue, environment, recognise, servers, yamltext
+from acpbridge.config.servers import Word
+from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, Notify
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
+from acpbridge.model.settings import Settings
 
-Word = Annotated[StrictStr, Field(min_length=1)]
 Kind = Literal["acp", "python"]
 
-# What the library says about them is not for people.
-_PROBLEMS: Final = {
-    "extra_forbidden": "this key is not known; remove it",
-    "model_type": "a mapping belongs here; give keys below it, or remove it",
-    "dict_type": "a mapping belongs here; give names with values",
-    "list_type": "a list belongs here; write it as [a, b] or as lines that begin with -",
-    "string_type": "text belongs here; put it in quotes",
-    "string_too_short": "it must not be empty",
-    "bool_type": "write true or false",
-    "string_pattern_mismatch": "write it as module:name",
-}
+
+# A module or a file, and a name in it.
+_NAME: Final = r"[^\W\d]\w*"
+_ENTRY: Final = rf"^({_NAME}(\.{_NAME})*|[^:\x00]*\.py):{_NAME}$"
 
 
 class _Strict(BaseModel):
@@ -42,33 +36,13 @@ class _Runtime(_Strict):
     type: Kind | None = None  # an older word for it
     command: Annotated[list[Word], Field(min_length=1)] | None = None
     agent: Word | None = None
-    entry: Annotated[StrictStr, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$")] | None = (
-        None
-    )
+    entry: Annotated[StrictStr, Field(pattern=_ENTRY)] | None = None
     python: Word | None = None
 
 
 class _Env(_Strict):
     pass_: list[Word] = Field(default_factory=list, alias="pass")
     set: dict[str, StrictStr] = Field(default_factory=dict)
-
-
-class _McpServer(_Strict):
-    name: Word
-    type: Literal["http", "sse"] | None = None
-    command: Word | None = None
-    args: list[StrictStr] = Field(default_factory=list)
-    env: dict[str, StrictStr] = Field(default_factory=dict)
-    url: Word | None = None
-    headers: dict[str, StrictStr] = Field(default_factory=dict)
-
-    def wire(self) -> dict[str, Any]:
-        """Return the shape of `session/new`."""
-        if self.type is None:
-            env = [{"name": k, "value": v} for k, v in self.env.items()]
-            return {"name": self.name, "command": self.command, "args": self.args, "env": env}
-        headers = [{"name": k, "value": v} for k, v in self.headers.items()]
-        return {"type": self.type, "name": self.name, "url": self.url, "headers": headers}
 
 
 class _Agent(_Strict):
@@ -79,11 +53,13 @@ class _Agent(_Strict):
     workspace: Word | None = None
     runtime: _Runtime | None = None
     mode: Word | None = None
+    model: Word | None = None
+    options: dict[str, Word | StrictBool] = Field(default_factory=dict)
     allow_bypass: StrictBool = False
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
     auth_method: Word | None = None
-    mcp_servers: list[_McpServer] = Field(default_factory=list)
+    mcp_servers: list[servers.McpServer] = Field(default_factory=list)
 
 
 class _Agents(_Strict):
@@ -91,9 +67,24 @@ class _Agents(_Strict):
     entries: dict[str, _Agent] | None = None
 
 
+class _Notify(_Strict):
+    # YAML reads a plain `off` as false.
+    terminal: Annotated[
+        Literal["bell", "osc", "off"], BeforeValidator(lambda v: "off" if v is False else v)
+    ] = "bell"
+    command: Annotated[list[Word], Field(min_length=1)] | None = None
+
+
+def _notify(value: Any) -> Any:
+    """Read a word as how a terminal calls."""
+    return {"terminal": value} if isinstance(value, str) or value is False else value
+
+
 class _File(_Strict):
     agents: _Agents = Field(default_factory=_Agents)
     limits: Limits = Field(default_factory=Limits)
+    daemon: DaemonSettings = Field(default_factory=DaemonSettings)
+    notify: Annotated[_Notify, BeforeValidator(_notify)] = Field(default_factory=_Notify)
 
 
 def load(text: str, name: str, home: str) -> Config:
@@ -111,21 +102,17 @@ def load(text: str, name: str, home: str) -> Config:
     try:
         file = _File.model_validate(source.value)
     except ValidationError as error:
-        raise _first_problem(source, error) from None
+        raise servers.first_problem(source, error) from None
     agents = _agents(source, file.agents, home)
     return Config(
         agents=agents,
         limits=file.limits,
+        notify=_calling(source, file.notify, home),
         revision=hashlib.sha256(text.encode()).hexdigest()[:12],
         warnings=_warnings(agents),
         path=name,
+        daemon=file.daemon,
     )
-
-
-def _first_problem(source: yamltext.Text, error: ValidationError) -> BridgeError:
-    first = error.errors(include_url=False, include_input=False)[0]
-    path = tuple(part for part in first["loc"] if part != "[key]")
-    return source.error(path, _PROBLEMS.get(first["type"], first["msg"]))
 
 
 def _agents(source: yamltext.Text, section: _Agents, home: str) -> dict[AgentId, AgentDefinition]:
@@ -174,7 +161,11 @@ def _definition(
         env_set=dict(agent.env.set),
         auth=agent.auth,
         facts=replace(base.facts, auth_method=agent.auth_method or base.facts.auth_method),
-        mcp_servers=tuple(_wire(source, path, i, s) for i, s in enumerate(agent.mcp_servers)),
+        settings=Settings(agent.model, None, agent.options),
+        mcp_servers=tuple(
+            servers.wire(source, (*path, "mcpServers", i), s)
+            for i, s in enumerate(agent.mcp_servers)
+        ),
         default=agent.default,
     )
 
@@ -190,7 +181,11 @@ def _base(
         if runtime.entry is None or runtime.command or runtime.agent:
             raise source.error(here, "a python agent needs `entry: module:name` and no command")
         python = _program(source, (*here, "python"), runtime.python or "", home)
-        return AgentDefinition(key, kind=RuntimeKind.PYTHON, entry=runtime.entry, python=python)
+        entry = _entry(source, (*here, "entry"), runtime.entry, home)
+        facts = catalogue.PYTHON
+        return AgentDefinition(
+            key, kind=RuntimeKind.PYTHON, entry=entry, python=python, facts=facts
+        )
     if runtime.entry or runtime.python:
         raise source.error(here, "`entry` and `python` belong to `kind: python`; add that")
     if runtime.command and runtime.agent:
@@ -217,6 +212,24 @@ def _program(source: yamltext.Text, path: yamltext.Path, program: str, home: str
     return expanded
 
 
+def _calling(source: yamltext.Text, notify: _Notify, home: str) -> Notify:
+    if notify.command is None:
+        return Notify(notify.terminal)
+    program = _program(source, ("notify", "command", 0), notify.command[0], home)
+    return Notify(notify.terminal, (program, *notify.command[1:]))
+
+
+def _entry(source: yamltext.Text, path: yamltext.Path, entry: str, home: str) -> str:
+    """Expand an entry; a file relative to the agent's directory would be the workspace's choice."""
+    module, _, name = entry.rpartition(":")
+    if not module.endswith(".py"):
+        return entry
+    file = _expand(module, home)
+    if not file.startswith("/"):
+        raise source.error(path, "give the file as an absolute path, or one from ~/")
+    return f"{file}:{name}"
+
+
 def _check_env(
     source: yamltext.Text, path: yamltext.Path, agent: _Agent, base: AgentDefinition
 ) -> None:
@@ -232,22 +245,6 @@ def _check_env(
             if agent.auth == "subscription" and name in base.facts.secret_names:
                 problem = f"{name} is dropped by `auth: subscription`; remove one of them"
                 raise source.error(here, problem)
-
-
-def _wire(
-    source: yamltext.Text, path: yamltext.Path, index: int, server: _McpServer
-) -> Mapping[str, Any]:
-    here = (*path, "mcpServers", index)
-    if server.type is None:
-        if server.url or server.headers:
-            raise source.error(here, "a server with a url needs `type: http` or `type: sse`")
-        if server.command is None or not server.command.startswith("/"):
-            raise source.error((*here, "command"), "a server needs a command, an absolute path")
-    elif server.url is None:
-        raise source.error((*here, "url"), f"a server of type {server.type} needs a url")
-    elif server.command or server.args or server.env:
-        raise source.error(here, f"a server of type {server.type} takes no command, args or env")
-    return server.wire()
 
 
 def _expand(path: str, home: str) -> str:

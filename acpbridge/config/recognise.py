@@ -1,6 +1,6 @@
-"""Finds what the catalogue knows: by an agent's id or alias, or by a command. Pure.
+"""Finds what the catalogue knows: by an agent's id or alias, or by the command that starts it.
 
-Above is whoever has a name or an argv; below is the catalogue, which is data only.
+Pure. Above is whoever has a name or an argv; below is the catalogue, which is data only.
 """
 
 from collections.abc import Mapping

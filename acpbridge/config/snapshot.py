@@ -31,6 +31,9 @@ class Limits(BaseModel):
         cold_start_seconds: the same through npx.
         permission_seconds: deadline of a question.
         max_message_bytes: one JSON-RPC line; never unlimited.
+        retention_days: a session without a process is deleted when it was not used for so long.
+        max_store_mb: beyond it the events of the sessions used longest ago are deleted, with
+            them; none: no bound.
     """
 
     model_config = STRICT | ConfigDict(populate_by_name=True)
@@ -43,6 +46,34 @@ class Limits(BaseModel):
     cold_start_seconds: _Seconds = 180.0
     permission_seconds: _Seconds = 300.0
     max_message_bytes: Annotated[int, Field(strict=True, ge=64 * 1024, le=1024**3)] = 64 * 1024**2
+    retention_days: Annotated[_Count, Field(le=36500)] = 90
+    max_store_mb: Annotated[_Count, Field(le=1024**2)] | None = None
+
+
+class DaemonSettings(BaseModel):
+    """How the daemon lives; the section of the file and its defaults.
+
+    Attributes:
+        idle_exit_seconds: it ends after so long without client, process, work and question; None
+            for never.
+    """
+
+    model_config = STRICT | ConfigDict(populate_by_name=True)
+
+    idle_exit_seconds: _Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """How a person is called when a question opens.
+
+    Attributes:
+        terminal: what a command at a terminal does: `bell`, `osc` or `off`.
+        command: what the daemon starts where nobody is at a terminal; empty for nothing.
+    """
+
+    terminal: str = "bell"
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +83,20 @@ class Config:
     Attributes:
         agents: the configured agents by id, in order.
         limits: bounds.
+        notify: how a person is called.
         revision: short hash of the text, "none" where there is no file.
         warnings: what is allowed and yet worth saying.
         path: the file it came from, "" where there is none.
+        daemon: how it lives.
     """
 
     agents: Mapping[AgentId, AgentDefinition] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    notify: Notify = field(default_factory=Notify)
     revision: str = "none"
     warnings: tuple[str, ...] = ()
     path: str = ""
+    daemon: DaemonSettings = field(default_factory=DaemonSettings)
 
     @property
     def default(self) -> AgentDefinition | None:

@@ -144,7 +144,9 @@ class _Reader:
 
 def _people_name_these(path: Path) -> bool:
     """Tell whether the keys of a mapping are names that people chose, not words of ours."""
-    if path[-2:] == ("env", "set") or path == ("agents", "entries"):
+    if path[-2:] == ("env", "set") or path in {("agents", "entries"), ("mcpServers",)}:
+        return True
+    if path[:1] == ("agents",) and len(path) == 4 and path[3] == "options":
         return True
     return path[-3:-2] == ("mcpServers",) and path[-1] in {"env", "headers"}
 

@@ -17,6 +17,8 @@ from acpbridge.controller.process import AgentProcess
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
 from acpbridge.protocol import acp
+from acpbridge.protocol.content import check_servers
+from acpbridge.protocol.errors import broken_answer
 from acpbridge.protocol.jsonrpc import Call, Noise, Peer
 from acpbridge.transport.connection import Connection, Handler
 from acpbridge.transport.tasks import Owner, background
@@ -64,6 +66,7 @@ class AcpRuntimeController(Owner):
             answering=answering,
         )
         self._mode_changed = anyio.Event()
+        self._options_changed = anyio.Event()
         self._exit = ""
         self._dead = anyio.Event()
         self._error: BridgeError | None = None
@@ -88,7 +91,10 @@ class AcpRuntimeController(Owner):
         """
         params = {
             "protocolVersion": acp.PROTOCOL_VERSION,
-            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}},
+            "clientCapabilities": {
+                "fs": {"readTextFile": False, "writeTextFile": False},
+                "session": {"configOptions": {"boolean": {}}},
+            },
             "clientInfo": {"name": acp.CLIENT_INFO_NAME, "version": __version__},
         }
         try:
@@ -96,6 +102,7 @@ class AcpRuntimeController(Owner):
                 result = await self._call("initialize", params)
         except TimeoutError:
             message = f"The agent did not answer initialize in {self._start_seconds:g} s."
+            message += self._first_noise()
             raise self._process.post_mortem("start_timeout", message) from None
         except BridgeError as error:
             raise self._start_error(error) from None
@@ -119,9 +126,16 @@ class AcpRuntimeController(Owner):
     def _start_error(self, error: BridgeError) -> BridgeError:
         if error.code == "agent_died":
             message = f"The agent ended before it was ready: {self._exit or 'it closed stdout'}."
+            message += self._first_noise()
         else:
             message = f"The agent refused initialize: {error.message}"
         return self._process.post_mortem("start_failed", message)
+
+    def _first_noise(self) -> str:
+        noise = self._connection.first_noise
+        if noise is None:
+            return ""
+        return " " + refusals.not_acp(self._connection.noise, noise.head)
 
     async def died(self) -> BridgeError:
         """Wait until the agent is gone and return why."""
@@ -204,6 +218,7 @@ class AcpRuntimeController(Owner):
         mcp_servers: tuple[Mapping[str, Any], ...],
         additional_directories: tuple[str, ...],
     ) -> dict[str, Any]:
+        check_servers(self.capabilities, mcp_servers)
         params: dict[str, Any] = {"cwd": cwd, "mcpServers": [dict(s) for s in mcp_servers]}
         if additional_directories:
             self._need("sessionCapabilities", "additionalDirectories")
@@ -307,10 +322,33 @@ class AcpRuntimeController(Owner):
         if isinstance(value, bool):
             params["type"] = "boolean"
         result = await self.request("session/set_config_option", params)
-        told = acp.current_mode(result) if isinstance(result, dict) else None
-        if told is not None:
-            self.mode_told(told)
+        if isinstance(result, dict):
+            self.options_told(result.get("configOptions"))
+            told = acp.current_mode(result)
+            if told is not None:
+                self.mode_told(told)
         return result
+
+    def options_told(self, told: Any) -> None:
+        """Take in the list of config options that the agent sent; it is always whole."""
+        if isinstance(told, list):
+            self.session = {**self.session, "configOptions": told}
+            self._options_changed.set()
+            self._options_changed = anyio.Event()
+
+    async def options_changed(self) -> None:
+        """Wait until the agent has sent its config options again."""
+        await self._options_changed.wait()
+
+    async def set_model(self, model: str) -> None:
+        """Set the model of an agent that offers `models`; its bare answer is all that it says.
+
+        Raises:
+            BridgeError: what the agent answered.
+        """
+        await self.request("session/set_model", {"modelId": model})
+        models = {**self.session.get("models", {}), "currentModelId": model}
+        self.session = {**self.session, "models": models}
 
     # Turns.
 
@@ -328,7 +366,7 @@ class AcpRuntimeController(Owner):
                 raise self._login_error(error) from None
             raise
         if not isinstance(result, dict):
-            raise BridgeError("invalid_message", "The answer to session/prompt is not an object.")
+            raise broken_answer("The answer to session/prompt is not an object.")
         return result
 
     def cancel(self) -> None:

@@ -4,6 +4,7 @@ Nothing is remembered between two calls but a boot time: a status that comes fro
 """
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ _OURS: Final = frozenset({"keeper", "shim"})
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _LOOKS: Final = 10  # at a line of parents of which one dies during each look
+
+Pair = tuple[int, int]  # pid and start ticks, which together are unique
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +81,35 @@ def look(pid: int, start_ticks: int, role: str) -> ProcessInfo | None:
     return _info(row, role)
 
 
-def tree(shim: tuple[int, int], agent: tuple[int, int]) -> list[ProcessInfo]:
-    """Return a shim and all that is below it, parents first, zombies included.
+def tree(shim: Pair, agent: Pair) -> list[ProcessInfo]:
+    """Return a shim and all that is below it; see `trees`."""
+    return trees({"": (shim, agent)})[""]
+
+
+def trees(tops: Mapping[str, tuple[Pair, Pair]]) -> dict[str, list[ProcessInfo]]:
+    """Return each shim and all that is below it, parents first, zombies included: one look at all.
 
     Args:
-        shim: pid and start ticks of the shim.
-        agent: pid and start ticks of the agent.
+        tops: pid and start ticks of a shim, and of its agent, by any name.
     """
     table = kernel.process_table()
-    top = table.get(shim[0])
-    if top is None or top.start_ticks != shim[1]:
-        return []
     children: dict[int, list[kernel.Process]] = {}
     for row in table.values():
         children.setdefault(row.ppid, []).append(row)
+    return {
+        name: _tree(table.get(shim[0]), shim, agent, children)
+        for name, (shim, agent) in tops.items()
+    }
+
+
+def _tree(
+    top: kernel.Process | None,
+    shim: Pair,
+    agent: Pair,
+    children: dict[int, list[kernel.Process]],
+) -> list[ProcessInfo]:
+    if top is None or top.start_ticks != shim[1]:
+        return []
     rows = [top]
     for row in rows:
         rows += children.pop(row.pid, [])

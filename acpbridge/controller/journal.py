@@ -41,12 +41,21 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One session's processes: its shim, its agent, and the members as last seen."""
+    """One session's processes: its shim, its agent, and the members as last seen.
+
+    Attributes:
+        shim: ends the tree.
+        agent: the program itself.
+        members: everything below the shim.
+        argv_sha256: of the command.
+        parent: the session that spawned this one; "" for nobody's.
+    """
 
     shim: Entry
     agent: Entry
     members: tuple[Entry, ...] = ()
     argv_sha256: str = ""
+    parent: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as they are written."""
@@ -55,6 +64,7 @@ class Tree:
             "agent": self.agent.to_json(),
             "members": [member.to_json() for member in self.members],
             "argvSha256": self.argv_sha256,
+            "parent": self.parent,
         }
 
 
@@ -67,6 +77,7 @@ class Journal:
     daemon: Entry
     keeper: Entry
     trees: Mapping[str, Tree] = field(default_factory=dict)
+    guard: Entry | None = None
 
     def write(self, path: Path) -> None:
         """Replace the file; a reader sees the old one or the new one, whole.
@@ -82,6 +93,7 @@ class Journal:
             "uid": self.uid,
             "daemon": self.daemon.to_json(),
             "keeper": self.keeper.to_json(),
+            "guard": None if self.guard is None else self.guard.to_json(),
             "sessions": {name: tree.to_json() for name, tree in self.trees.items()},
         }
         part = path.with_name(path.name + ".part")
@@ -103,6 +115,8 @@ class Journal:
                 daemon=_entry(value["daemon"]),
                 keeper=_entry(value["keeper"]),
                 trees={name: _tree(tree) for name, tree in value["sessions"].items()},
+                # An older daemon did not write it down.
+                guard=None if value.get("guard") is None else _entry(value["guard"]),
             )
         except (OSError, *_NOT_A_JOURNAL):
             return None
@@ -121,4 +135,5 @@ def _entry(value: Any) -> Entry:
 
 def _tree(value: Any) -> Tree:
     members = tuple(_entry(member) for member in value["members"])
-    return Tree(_entry(value["shim"]), _entry(value["agent"]), members, str(value["argvSha256"]))
+    shim, agent = _entry(value["shim"]), _entry(value["agent"])
+    return Tree(shim, agent, members, str(value["argvSha256"]), str(value.get("parent", "")))

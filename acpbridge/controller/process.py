@@ -1,6 +1,6 @@
 """What the controller needs of an agent's process, whether it is a real one or two memory ends."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,6 +20,8 @@ class LaunchSpec:
         cwd: absolute directory.
         grace: seconds to end in after stdin was closed.
         better: commands that look right and do not speak ACP, each with the one that does.
+        parent: the session that spawned the owner, as text; "" for nobody's.
+        stop_grace: asked when it is left: seconds in place of `grace`, None for that.
     """
 
     name: str
@@ -28,6 +30,8 @@ class LaunchSpec:
     cwd: str
     grace: float = 2.0
     better: Mapping[str, str] = field(default_factory=dict)
+    parent: str = ""
+    stop_grace: Callable[[], float | None] = lambda: None
 
 
 class AgentProcess(Protocol):

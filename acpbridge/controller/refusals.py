@@ -16,11 +16,14 @@ from acpbridge.errors import (
     BridgeError,
 )
 from acpbridge.model.agents import AgentFacts
+from acpbridge.protocol.errors import shorten
 
 # Answers to session/load and session/resume that mean: no such session. The last is a server error
 # of one's own that agents in use choose for it.
 _NO_SESSION: Final = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, -32001})
 
+# Characters of a line that is no message; of the 200 bytes that are kept so many are whole.
+NOISE_SHOWN: Final = 50
 # So many ways to log in are named to a person; real agents have four at most.
 WAYS_SHOWN: Final = 8
 
@@ -67,6 +70,25 @@ def says_unknown_session(error: BridgeError, facts: AgentFacts) -> bool:
         return False
     said = f"{error.message} {error.data.get('details', '')}".casefold()
     return any(words.casefold() in said for words in facts.unknown_session_words)
+
+
+def not_acp(count: int, first: bytes) -> str:
+    """Return a sentence on what an agent that did not start wrote on stdout instead of ACP."""
+    shown = shorten(first.decode("utf-8", "replace").strip(), NOISE_SHOWN)
+    return (
+        f"It wrote what is no message on stdout, {count} times, the first time {shown!r}; "
+        "ACP wants each message whole on one line."
+    )
+
+
+def prompt_says_unknown_session(error: BridgeError, facts: AgentFacts) -> bool:
+    """Tell whether a refused prompt means that the agent does not know the session after all.
+
+    Some look for a conversation only when they need it. A prompt may be refused for its content
+    too: codes that could mean that are not taken for it.
+    """
+    ambiguous = error.rpc_code in (INVALID_PARAMS, METHOD_NOT_FOUND)
+    return not ambiguous and says_unknown_session(error, facts)
 
 
 def mode_error(mode: str, why: str) -> BridgeError:

@@ -153,7 +153,8 @@ class SupervisedProcess:
         """End the whole tree; return the pids that are left."""
         if self.happened(Input.STOP) is not Action.END_TREE:
             return ()  # proven gone
-        wanted = self.spec.grace if grace is None else grace
+        asked = self.spec.stop_grace() if grace is None else grace
+        wanted = self.spec.grace if asked is None else asked
         receipt = await self._containment.end(self.child, wanted)
         if not receipt.survivors:
             self.happened(Input.TREE_GONE)
@@ -276,12 +277,17 @@ class Supervisor(Owner):
 
     async def processes(self, name: str) -> list[census.ProcessInfo]:
         """Return the whole tree of one owner, from the kernel, now."""
-        process = self._running.get(name)
-        if process is None:
-            return []
-        child = process.child
-        shim, agent = _pair(child.shim), _pair(child.agent)
-        return await anyio.to_thread.run_sync(census.tree, shim, agent)
+        return (await self.trees([name]))[name]
+
+    async def trees(self, names: list[str]) -> dict[str, list[census.ProcessInfo]]:
+        """Return the whole trees of several owners, all from one look at the kernel's table."""
+        found = [(name, self._running.get(name)) for name in names]
+        children = {name: process.child for name, process in found if process is not None}
+        tops = {name: (_pair(child.shim), _pair(child.agent)) for name, child in children.items()}
+        return {
+            **{name: [] for name in names},
+            **await anyio.to_thread.run_sync(census.trees, tops),
+        }
 
     async def unowned(self) -> list[census.ProcessInfo]:
         """Return what lives below guard or keeper and below no shim of ours.
@@ -388,6 +394,7 @@ class Supervisor(Owner):
             daemon=Entry(me.pid, me.start_ticks),
             keeper=Entry(*_pair(self._keeper.identity)),
             trees=trees,
+            guard=Entry(*_pair(guard)) if (guard := self._keeper.guard) != NOBODY else None,
         )
         if now != self._written:
             now.write(self._path)
@@ -412,4 +419,4 @@ def _tree(process: SupervisedProcess, before: Tree | None) -> Tree:
     rows = kernel.tree_of(shim.pid)
     if shim.alive():  # asked after the look: until then nobody else had its number
         members |= {Entry(row.pid, row.start_ticks): None for row in rows}
-    return Tree(shim, agent, tuple(members), argv.hexdigest())
+    return Tree(shim, agent, tuple(members), argv.hexdigest(), process.spec.parent)

@@ -8,7 +8,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,9 +17,11 @@ from anyio.abc import SocketStream
 
 from acpbridge import __version__
 from acpbridge.config.environment import MARK
+from acpbridge.daemon import lock
+from acpbridge.daemon.params import write_run
 from acpbridge.daemon.paths import Paths, check_private, make_private
-from acpbridge.daemon.server import write_run
 from acpbridge.daemon.wire import (
+    ATTEND,
     EVENTS,
     HELLO,
     HELLO_LIMIT,
@@ -56,13 +58,22 @@ class EventLine:
 
 
 class Events:
-    """The events of one session, in order."""
+    """The events of one session, in order.
+
+    Attributes:
+        newest: number of the newest event when it was begun to follow.
+        room: set when more can be read.
+        lost: whether the daemon is gone.
+    """
 
     def __init__(self) -> None:
+        self.newest = 0
         self._held: deque[EventLine] = deque()
         self._news = anyio.Event()
+        self._why = BridgeError("connection_closed", "The daemon is gone.")
         self.room = anyio.Event()
         self.lost = False
+        self.over = False
 
     @property
     def full(self) -> bool:
@@ -74,20 +85,30 @@ class Events:
         self._held.extend(lines)
         self._news.set()
 
-    def end(self) -> None:
-        """Nothing more will come."""
-        self.lost = True
+    def end(self, why: BridgeError | None = None) -> None:
+        """Nothing more will come: because of an error, or because the daemon is gone."""
+        if not self.lost and not self.over:
+            self.lost, self._why = True, why or self._why
+        self._news.set()
+
+    def finish(self) -> None:
+        """Nothing more will come: all was there that was wanted."""
+        self.over = True
         self._news.set()
 
     async def next(self) -> EventLine:
         """Return the next event.
 
         Raises:
-            BridgeError: `connection_closed`, when the daemon is gone and nothing is left.
+            anyio.EndOfStream: all was read that was wanted.
+            BridgeError: `connection_closed`, when the daemon is gone and nothing is left, or why
+                no more can be read (`no_such_session` when the session was deleted).
         """
         while not self._held:
+            if self.over:
+                raise anyio.EndOfStream
             if self.lost:
-                raise BridgeError("connection_closed", "The daemon is gone.")
+                raise self._why
             self._news = anyio.Event()
             await self._news.wait()
         event = self._held.popleft()
@@ -102,7 +123,7 @@ class DaemonClient:
 
     def __init__(self) -> None:
         self._followed: dict[int, Events] = {}
-        self._early: dict[int, list[EventLine]] = {}
+        self._early: dict[int, Events] = {}
         self.connection: Connection
         self.hello: Mapping[str, Any] = {}
 
@@ -120,11 +141,13 @@ class DaemonClient:
             EventLine(raw.encode("utf-8", "surrogateescape"), value)
             for raw, value in zip(raws, values or [], strict=False)
         ]
-        if number in self._followed:
-            self._followed[number].put(lines)
-        elif isinstance(number, int):
-            # The first events may overtake the answer that names their number.
-            self._early.setdefault(number, []).extend(lines)
+        if not isinstance(number, int):
+            return
+        # The first events may overtake the answer that names their number.
+        events = self._followed.get(number) or self._early.setdefault(number, Events())
+        events.put(lines)
+        if "end" in notification.params:
+            _end(events, notification.params["end"])
 
     async def on_call(self, call: Call) -> Any:
         """The daemon calls nothing on its clients."""
@@ -147,10 +170,26 @@ class DaemonClient:
         await self.connection.drained()
         return await self.connection.request(method, params)
 
+    async def answers(self) -> bool:
+        """Ask whether the daemon is there; it is taken to be while we do not read ourselves.
+
+        Raises:
+            BridgeError: `connection_closed`.
+        """
+        with anyio.move_on_after(HELLO_LIMIT):
+            await self.call(HELLO, version=__version__, wire=WIRE_VERSION)
+            return True
+        return any(events.full for events in self._followed.values())
+
     async def run(self, request: RunRequest) -> Mapping[str, Any]:
         """Have a turn accepted; return the receipt."""
         receipt: Mapping[str, Any] = await self.call("run", **write_run(request))
         return receipt
+
+    def attend(self, key: str) -> None:
+        """Tell that a person is asked here what a session asks; "" for all sessions."""
+        if not self.connection.closed.is_set():
+            self.connection.notify(ATTEND, {"key": key})
 
     async def answer(
         self, question: str, *, option: str | None, effect: Effect | None, note: str = ""
@@ -162,12 +201,30 @@ class DaemonClient:
         return decision
 
     @asynccontextmanager
-    async def follow(self, key: str, after: int) -> AsyncIterator[Events]:
-        """Follow a session's events behind a number, until the context is left."""
-        events = Events()
-        number = (await self.call("follow", key=key, after=after))["follow"]
+    async def follow(self, key: str, after: int, **span: Any) -> AsyncIterator[Events]:
+        """Follow a session's events, until the context is left.
+
+        Args:
+            key: of the session.
+            after: number of the last event that is not wanted, or -N for the last N.
+            span: further params of the call: `since`, `live`, `stored`.
+        """
+        async with self._followed_by("follow", key=key, after=after, **span) as events:
+            yield events
+
+    @asynccontextmanager
+    async def watch(self) -> AsyncIterator[Events]:
+        """Follow the questions of all sessions, beginning with those that are open."""
+        async with self._followed_by("watch") as events:
+            yield events
+
+    @asynccontextmanager
+    async def _followed_by(self, method: str, **params: Any) -> AsyncIterator[Events]:
+        answer = await self.call(method, **params)
+        number = answer["follow"]
+        events = self._early.pop(number) if number in self._early else Events()
+        events.newest = answer.get("newest", 0)
         self._followed[number] = events
-        events.put(self._early.pop(number, []))
         if self.connection.closed.is_set():
             events.end()
         try:
@@ -196,18 +253,51 @@ async def connect(paths: Paths, *, start: bool) -> AsyncIterator[DaemonClient]:
         BridgeError: `daemon_unreachable`, `daemon_frozen`, `daemon_version`, `not_our_socket`,
             and whatever kept a new daemon from starting.
     """
+    patience = anyio.current_time() + START_LIMIT
+    async with AsyncExitStack() as stack:
+        while True:
+            async with AsyncExitStack() as attempt:
+                client = await _attempt(attempt, paths, start=start)
+                if client is not None:
+                    await stack.enter_async_context(attempt.pop_all())
+                    break
+            # It was just ending, and had taken nothing: the next one will do.
+            if anyio.current_time() >= patience:
+                raise _unreachable(paths)
+            await anyio.sleep(LOOK_PAUSE)
+        yield client
+
+
+async def _attempt(stack: AsyncExitStack, paths: Paths, *, start: bool) -> DaemonClient | None:
+    """Return a client that has said hello; None if the daemon is on its way out."""
     client = DaemonClient()
-    async with await _reach(paths, start=start) as stream:
-        peer = Peer(silent_on_noise=False, relayed=frozenset({EVENTS}))
-        client.connection = Connection(stream, stream, client, peer=peer)
-        async with client.connection, background(client.watch_end):
-            await _say_hello(client)
-            yield client
-
-
-async def _say_hello(client: DaemonClient) -> None:
+    began = anyio.current_time()
+    stream = await stack.enter_async_context(await _reach(paths, start=start))
+    peer = Peer(silent_on_noise=False, relayed=frozenset({EVENTS}))
+    client.connection = Connection(stream, stream, client, peer=peer)
+    await stack.enter_async_context(client.connection)
+    await stack.enter_async_context(background(client.watch_end))
     try:
-        with anyio.fail_after(HELLO_LIMIT):
+        # One limit for both, but a daemon that had to be started first has used none of it.
+        used = anyio.current_time() - began
+        await _say_hello(client, HELLO_LIMIT if used > HELLO_LIMIT else HELLO_LIMIT - used)
+    except BridgeError as error:
+        if error.code != "connection_closed":
+            raise
+        return None
+    return None if start and client.hello.get("stopping") else client
+
+
+def _end(events: Events, why: Any) -> None:
+    if why is None:
+        events.finish()
+    else:
+        events.end(BridgeError.from_json(why if isinstance(why, dict) else {}))
+
+
+async def _say_hello(client: DaemonClient, limit: float) -> None:
+    try:
+        with anyio.fail_after(limit):
             client.hello = await client.call(HELLO, version=__version__, wire=WIRE_VERSION)
     except TimeoutError:
         raise _frozen() from None
@@ -215,21 +305,17 @@ async def _say_hello(client: DaemonClient) -> None:
 
 
 async def _reach(paths: Paths, *, start: bool) -> SocketStream:
-    stream = await _try(paths)
-    if stream is not None:
+    """Connect; start a daemon if there is none, and wait for one that starts or ends."""
+    with anyio.move_on_after(START_LIMIT + HELLO_LIMIT if start else HELLO_LIMIT):
+        while (stream := await _try(paths)) is None:
+            if lock.held(paths.lock):
+                await anyio.sleep(LOOK_PAUSE)
+            elif not start:
+                raise _absent(paths)
+            else:
+                await _start(paths)
         return stream
-    if not start:
-        raise _absent(paths)
-    if os.environ.get(MARK):
-        message = "No daemon runs, and none is started from inside a supervised agent."
-        raise BridgeError("daemon_unreachable", message)
-    await _start(paths)
-    with anyio.move_on_after(START_LIMIT):
-        while (stream := await _try(paths)) is None:  # noqa: ASYNC110 - of another process
-            await anyio.sleep(LOOK_PAUSE)
-    if stream is None:
-        raise _absent(paths)
-    return stream
+    raise _unreachable(paths)
 
 
 async def _try(paths: Paths) -> SocketStream | None:
@@ -240,7 +326,7 @@ async def _try(paths: Paths) -> SocketStream | None:
             return await unix.connect(paths.socket)
     except TimeoutError:
         raise _frozen() from None
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return None
     except OSError as error:
         raise BridgeError("daemon_unreachable", f"{paths.socket}: {error.strerror}.") from None
@@ -248,8 +334,12 @@ async def _try(paths: Paths) -> SocketStream | None:
 
 async def _start(paths: Paths) -> None:
     """Start a daemon and wait until it is ready, or has said why it is not."""
+    if os.environ.get(MARK):
+        message = "No daemon runs, and none is started from inside a supervised agent."
+        raise BridgeError("daemon_unreachable", message)
     make_private(paths.home)
-    argv = (sys.executable, "-P", "-m", "acpbridge", "--home", str(paths.home))
+    program = (sys.executable, "-P", "-X", "faulthandler")
+    argv = (*program, "-m", "acpbridge", "--home", str(paths.home))
     command = (*argv, "daemon", "run", "--config", str(paths.config))
     ready = start_detached(command, os.environ, paths.log, "--ready-fd")
     said = b""
@@ -287,3 +377,10 @@ def _frozen() -> BridgeError:
 
 def _absent(paths: Paths) -> BridgeError:
     return BridgeError("daemon_unreachable", f"No daemon runs in {paths.home}.")
+
+
+def _unreachable(paths: Paths) -> BridgeError:
+    pid = lock.holder(paths.lock)
+    message = f"The daemon (pid {pid or 'unknown'}) cannot be reached on {paths.socket}."
+    hint = f"End it: acpbridge daemon stop --force; its log is {paths.log}."
+    return BridgeError("daemon_unreachable", message, hint=hint)

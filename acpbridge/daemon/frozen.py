@@ -6,17 +6,21 @@ if its pid has the start ticks that were written down in this boot. Standard lib
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.daemon import lock
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import BridgeError
+from acpbridge.model.sessions import CloseReason
 from acpbridge.transport import keeper as kernel
 
 # A shim that is told to end needs milliseconds; its own kill loop gives up after its limit.
 SHIM_LIMIT: Final = kernel.KILL_LIMIT + 1.0
+
+# An idle daemon ends well within this after TERM; one that has trees to end is not waited for.
+TERM_LIMIT: Final = 1.0
 
 # A daemon that was killed takes its helpers with it, one after the other.
 GONE_LIMIT: Final = kernel.END_LIMIT + kernel.KILL_LIMIT
@@ -59,6 +63,18 @@ def recorded(paths: Paths) -> dict[str, Tree]:
         raise BridgeError("daemon_frozen", "The daemon does not answer and left no journal.")
     table = kernel.process_table()
     return {name: tree for name, tree in journal.trees.items() if _Watched(tree).alive(table)}
+
+
+def with_descendants(names: list[str], trees: Mapping[str, Tree]) -> dict[str, CloseReason]:
+    """Return sessions with all that was spawned below them, each with why it is closed."""
+    reasons = dict.fromkeys(names, CloseReason.KILLED)
+    waiting = list(names)
+    while waiting:
+        parent = waiting.pop()
+        born = [n for n, tree in trees.items() if tree.parent == parent and n not in reasons]
+        reasons |= dict.fromkeys(born, CloseReason.PARENT)
+        waiting += born
+    return reasons
 
 
 def end_trees(trees: Mapping[str, Tree]) -> list[dict[str, Any]]:
@@ -117,38 +133,58 @@ def daemon_of(paths: Paths) -> Entry | None:
 
 
 def stop_by_force(paths: Paths) -> list[int]:
-    """Kill the daemon; its shims end everything by themselves. Return the pids that are left.
+    """End the daemon, frozen or not, and prove it; return the pids that are left of it.
+
+    It is continued and told to stop; one that does not within a moment is killed. Its guard, its
+    keeper and its shims then end everything by themselves, and what they leave is killed here.
 
     Raises:
-        BridgeError: `daemon_unreachable`, when it cannot be told which process it is.
+        BridgeError: `daemon_unreachable`, when it cannot be told which process it is;
+            `unsupported_control`, when it is a program that opened a bridge of its own.
     """
     found = daemon_of(paths)
+    if found is not None and lock.of_program(paths.lock):
+        raise not_a_daemon(found.pid)
     if found is None:
         if not lock.held(paths.lock):
             return []
         message = f"The lock {paths.lock} is held, and it does not say by whom."
         raise BridgeError("daemon_unreachable", message, hint=f"See: fuser {paths.lock}")
     journal = Journal.read(paths.journal)
-    ours = journal is not None and journal.of_this_boot() and journal.daemon == found
-    trees = dict(journal.trees) if journal is not None and ours else {}
+    if journal is None or not journal.of_this_boot() or journal.daemon != found:
+        journal = None
+    watched = {} if journal is None else _everything(journal)
+    _look(watched)
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        kernel.send_signal(found.pid, found.start_ticks, number)
+    _wait_while(found.alive, TERM_LIMIT)
     kernel.send_signal(found.pid, found.start_ticks, signal.SIGKILL)
-    watched = {name: _Watched(tree) for name, tree in trees.items()}
-    helpers = [found, *([journal.keeper] if journal is not None and ours else [])]
-    deadline = time.monotonic() + GONE_LIMIT
-    while time.monotonic() < deadline:
-        if not _look(watched) and not any(entry.alive() for entry in helpers):
-            break
-        time.sleep(LOOK_PAUSE)
+    _wait_while(lambda: bool(_look(watched)) or found.alive(), GONE_LIMIT)
     if _look(watched):
         kernel.KillLoop(lambda: list(_look(watched).values())).run()
-    return sorted({*_look(watched), *(entry.pid for entry in helpers if entry.alive())})
+    return sorted({*_look(watched), *([found.pid] if found.alive() else [])})
+
+
+def _everything(journal: Journal) -> dict[str, _Watched]:
+    """Return the trees of all sessions, and guard and keeper with whatever is below them."""
+    watched = {name: _Watched(tree) for name, tree in journal.trees.items()}
+    helpers = {"keeper": journal.keeper, "guard": journal.guard}
+    return watched | {n: _Watched(Tree(e, e)) for n, e in helpers.items() if e is not None}
+
+
+def _wait_while(unsettled: Callable[[], bool], limit: float) -> None:
+    deadline = time.monotonic() + limit
+    while unsettled() and time.monotonic() < deadline:
+        time.sleep(LOOK_PAUSE)
+
+
+def not_a_daemon(pid: int) -> BridgeError:
+    """Return the error for who would stop a program as if it were the daemon."""
+    message = f"The process {pid} is a program with a bridge of its own, not a daemon."
+    return BridgeError("unsupported_control", message, hint="End that program, as it wants it.")
 
 
 def wait_stopped(paths: Paths, limit: float) -> bool:
     """Wait until nobody holds the lock, and tell whether that came about."""
-    deadline = time.monotonic() + limit
-    while lock.held(paths.lock):
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(LOOK_PAUSE)
-    return True
+    _wait_while(lambda: lock.held(paths.lock), limit)
+    return not lock.held(paths.lock)

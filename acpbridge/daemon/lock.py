@@ -1,5 +1,6 @@
 """One daemon per state directory: a lock that the kernel releases, whatever kills its holder."""
 
+import errno
 import fcntl
 import os
 import stat
@@ -9,30 +10,39 @@ from typing import Final
 
 from acpbridge.errors import BridgeError
 
+# The second line in the lock of a program that opened a bridge of its own: no daemon to be killed.
+PROGRAM: Final = "program"
+
 # Whoever asks whether it is held holds it for a moment: tries, and seconds between them.
 TRIES: Final = 5
 TRY_PAUSE: Final = 0.02
 
 
 class DaemonLock:
-    """The exclusive lock on a state directory, with the holder's pid in it."""
+    """The exclusive lock on a state directory, with the holder's pid in it.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: of its file.
+        program: whether the holder is somebody's program, and not the daemon.
+    """
+
+    def __init__(self, path: Path, *, program: bool = False) -> None:
         self._path = path
+        self._program = program
         self._fd = -1
 
     def acquire(self) -> None:
         """Take the lock; the file itself is never removed.
 
         Raises:
-            BridgeError: `daemon_running`, naming the pid that holds it; `not_our_socket`, when its
-                file cannot be used.
+            BridgeError: `daemon_running`, naming the pid that holds it; `state_directory`, when
+                its file cannot be used.
         """
         fd = self._open()
         try:
             self._lock(fd)
             # The new pid before the cut: whoever reads in between finds at least a number.
-            text = f"{os.getpid()}\n".encode()
+            text = f"{os.getpid()}\n{PROGRAM if self._program else ''}".encode()
             os.pwrite(fd, text, 0)
             os.ftruncate(fd, len(text))
             os.fchmod(fd, 0o600)
@@ -46,10 +56,10 @@ class DaemonLock:
         try:
             fd = os.open(self._path, flags, 0o600)
         except OSError as error:
-            raise _unusable(self._path, error.strerror) from None
+            raise _unusable(self._path, error) from None
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise _unusable(self._path, "it is not a regular file")
+            raise _in_the_way(self._path, "it is not a regular file")
         return fd
 
     def _lock(self, fd: int) -> None:
@@ -61,10 +71,11 @@ class DaemonLock:
             except BlockingIOError:
                 continue
             except OSError as error:
-                raise _unusable(self._path, error.strerror) from None
+                raise _unusable(self._path, error) from None
             return
         pid = holder(self._path)
-        message = f"A daemon runs already (pid {pid or 'unknown'}) in {self._path.parent}."
+        what = "A program has opened its bridge" if of_program(self._path) else "A daemon runs"
+        message = f"{what} already (pid {pid or 'unknown'}) in {self._path.parent}."
         raise BridgeError("daemon_running", message, data={"pid": pid})
 
     def release(self) -> None:
@@ -80,6 +91,14 @@ def holder(path: Path) -> int:
         return max(0, int(path.read_text(encoding="ascii").splitlines()[0]))
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def of_program(path: Path) -> bool:
+    """Tell whether the lock's file names a program; only a held lock makes it true."""
+    try:
+        return path.read_text(encoding="ascii").splitlines()[1:] == [PROGRAM]
+    except (OSError, ValueError):
+        return False
 
 
 def held(path: Path) -> bool:
@@ -99,6 +118,18 @@ def held(path: Path) -> bool:
     return False
 
 
-def _unusable(path: Path, reason: str | None) -> BridgeError:
+# What stands where the lock should be, and can be taken away.
+_IN_THE_WAY: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+
+
+def _unusable(path: Path, error: OSError) -> BridgeError:
+    if error.errno in _IN_THE_WAY:
+        return _in_the_way(path, str(error.strerror))
+    if error.errno == errno.ENOSPC:
+        return BridgeError("store_full", f"There is no room for the lock {path}.")
+    return BridgeError("state_directory", f"The lock {path} cannot be used: {error.strerror}.")
+
+
+def _in_the_way(path: Path, reason: str) -> BridgeError:
     message = f"The lock {path} cannot be used: {reason}."
-    return BridgeError("not_our_socket", message, hint=f"Remove it, then run again: {path}")
+    return BridgeError("state_directory", message, hint=f"Remove it, then run again: {path}")

@@ -1,12 +1,11 @@
 """Where a daemon keeps its things. Standard library only, for the quick commands."""
 
-import hashlib
+import errno
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from acpbridge.errors import BridgeError
 
@@ -14,8 +13,7 @@ from acpbridge.errors import BridgeError
 SOCKET_PATH_LIMIT: Final = 107
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(NamedTuple):
     """The files of one state directory.
 
     Attributes:
@@ -37,6 +35,8 @@ class Paths:
         path = self.home / "daemon.sock"
         if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
             return path
+        import hashlib  # seldom needed, and slow to import
+
         name = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
         return Path(f"/tmp/acpbridge-{os.getuid()}") / f"{name}.sock"  # noqa: S108 - checked: 0700
 
@@ -44,6 +44,11 @@ class Paths:
     def journal(self) -> Path:
         """What runs, for the sweep and for a kill past a frozen daemon."""
         return self.home / "processes.json"
+
+    @property
+    def killed(self) -> Path:
+        """Which sessions were killed past a frozen daemon, until a daemon has taken note of it."""
+        return self.home / "killed.jsonl"
 
     @property
     def audit(self) -> Path:
@@ -98,15 +103,17 @@ def make_private(directory: Path) -> None:
     """Make a directory of ours alone, or check that it is one.
 
     Raises:
-        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others.
+        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others;
+            `state_directory`, when it cannot be made.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
         pass  # it is no directory, which the check says better
     except OSError as error:
+        full = error.errno == errno.ENOSPC
         message = f"The directory {directory} cannot be made: {error.strerror}."
-        raise BridgeError("not_our_socket", message) from None
+        raise BridgeError("store_full" if full else "state_directory", message) from None
     check_private(directory)
 
 
@@ -114,10 +121,14 @@ def check_private(directory: Path) -> None:
     """Check that a directory is ours alone.
 
     Raises:
-        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others.
+        BridgeError: `not_our_socket`, when it is a link, another user's, or open to others;
+            `state_directory`, when it may not even be looked at.
         OSError: when there is none.
     """
-    found = directory.lstat()
+    try:
+        found = directory.lstat()
+    except PermissionError as error:
+        raise BridgeError("state_directory", f"{directory}: {error.strerror}.") from None
     if not stat.S_ISDIR(found.st_mode):
         raise BridgeError("not_our_socket", f"{directory} is not a directory.")
     if found.st_uid != os.getuid():

@@ -4,10 +4,10 @@ Standard library only, and it never starts a daemon. Above are the quick command
 line; the words are those of `wire`, and the errors come back as the daemon raised them.
 """
 
+import _socket
 import json
 import os
-import socket
-import struct
+import sys
 import time
 from types import TracebackType
 from typing import Any, Final, Self
@@ -25,17 +25,18 @@ LOOK_PAUSE: Final = 0.05
 # A call that looks or decides; those that end processes are given more by their caller. Seconds.
 CALL_LIMIT: Final = 10.0
 
-_UCRED: Final = struct.Struct("3i")  # pid, uid, gid: struct ucred of unix(7)
+_UCRED: Final = 12  # bytes of struct ucred of unix(7): three numbers, the second one is the uid
 
 
 class Quick:
     """One connection to a daemon that has said hello; made by `connect`."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: _socket.socket) -> None:
         self._sock = sock
         self._id = 0
         self._held = bytearray()
         self.pid = 0
+        self.stopping = False
 
     def __enter__(self) -> Self:
         return self
@@ -46,6 +47,10 @@ class Quick:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
         self._sock.close()
 
     def call(self, method: str, *, limit: float = CALL_LIMIT, **params: Any) -> Any:
@@ -93,32 +98,44 @@ def frozen(what: str) -> BridgeError:
     return BridgeError("daemon_frozen", what)
 
 
-def connect(paths: Paths) -> Quick | None:
+def connect(paths: Paths, *, any_version: bool = False) -> Quick | None:
     """Connect to the daemon of a state directory; None when none runs there.
+
+    Args:
+        paths: of the state directory.
+        any_version: also to a daemon that speaks otherwise, to stop it.
 
     Raises:
         BridgeError: `daemon_frozen`, `daemon_unreachable`, `daemon_version`, `not_our_socket`.
     """
     deadline = time.monotonic() + HELLO_LIMIT
-    while (sock := _try(paths, deadline)) is None:
-        if not lock.held(paths.lock):
-            return None
+    while True:
+        sock = _try(paths, deadline)
+        client = None if sock is None else _greeted(sock, deadline, any_version=any_version)
+        if client is not None or not lock.held(paths.lock):
+            return client
         if time.monotonic() >= deadline:
             pid = lock.holder(paths.lock)
             message = f"The daemon (pid {pid or 'unknown'}) cannot be reached on {paths.socket}."
-            hint = "End it: acpbridge daemon stop --force."
+            hint = f"End it: acpbridge daemon stop --force; its log is {paths.log}."
             raise BridgeError("daemon_unreachable", message, hint=hint)
         time.sleep(LOOK_PAUSE)
+
+
+def _greeted(sock: _socket.socket, deadline: float, *, any_version: bool) -> Quick | None:
+    """Return a client that has said hello; None if the daemon ended just then."""
     client = Quick(sock)
     try:
-        _greet(client, deadline)
-    except BridgeError:
+        _greet(client, deadline, any_version=any_version)
+    except BridgeError as error:
         sock.close()
-        raise
+        if error.code != "connection_closed":
+            raise
+        return None
     return client
 
 
-def _greet(client: Quick, deadline: float) -> None:
+def _greet(client: Quick, deadline: float, *, any_version: bool) -> None:
     left = max(0.01, deadline - time.monotonic())
     try:
         hello = client.call(HELLO, limit=left, version=__version__, wire=WIRE_VERSION)
@@ -126,18 +143,20 @@ def _greet(client: Quick, deadline: float) -> None:
         if error.code != "daemon_frozen":
             raise
         raise frozen(f"The daemon does not answer ({HELLO_LIMIT:g} s).") from None
-    check_versions(__version__, str(hello.get("version")), hello.get("wire"))
+    if not any_version:
+        check_versions(__version__, str(hello.get("version")), hello.get("wire"))
     client.pid = int(hello.get("pid") or 0)
+    client.stopping = hello.get("stopping") is True
 
 
-def _try(paths: Paths, deadline: float) -> socket.socket | None:
+def _try(paths: Paths, deadline: float) -> _socket.socket | None:
     """Return a connection, None where nobody listens."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         check_private(paths.socket.parent)
         _connect(sock, paths, deadline)
         _check_peer(sock, paths)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         sock.close()
         return None
     except OSError as error:
@@ -149,14 +168,14 @@ def _try(paths: Paths, deadline: float) -> socket.socket | None:
     return sock
 
 
-def _check_peer(sock: socket.socket, paths: Paths) -> None:
-    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    _, uid, _ = _UCRED.unpack(data)
-    if uid != os.getuid():
+def _check_peer(sock: _socket.socket, paths: Paths) -> None:
+    # `_socket` and no `struct`: the libraries on top of them cost a tenth of the whole command.
+    data = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _UCRED)
+    if int.from_bytes(data[4:8], sys.byteorder) != os.getuid():
         raise BridgeError("not_our_socket", f"{paths.socket} is served by another user.")
 
 
-def _connect(sock: socket.socket, paths: Paths, deadline: float) -> None:
+def _connect(sock: _socket.socket, paths: Paths, deadline: float) -> None:
     """Connect, and wait while the backlog is full: a frozen daemon accepts nobody."""
     sock.settimeout(max(0.01, deadline - time.monotonic()))
     while True:

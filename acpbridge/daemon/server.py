@@ -16,13 +16,29 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
-from acpbridge.daemon.wire import EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
+from acpbridge.daemon.lifetime import check_idle
+from acpbridge.daemon.params import (
+    count_of,
+    environment,
+    moment,
+    number,
+    read_prune,
+    read_run,
+    text,
+    word,
+)
+from acpbridge.daemon.wire import ATTEND, EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.permission import Effect, OnPermission
+from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.protocol.jsonrpc import Call, Notification, Peer
-from acpbridge.router.api import Following, RouterApi, RunRequest
+from acpbridge.router.api import (
+    Following,
+    RestartRequest,
+    RouterApi,
+    Span,
+)
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.transport.connection import Connection
 from acpbridge.transport.tasks import background
@@ -55,6 +71,8 @@ class Duties:
         stop: begins the end of the daemon; True ends it without politeness.
         denied: told of a connection that was refused.
         limit: bytes of one line.
+        stopping: whether the daemon is on its way out.
+        notify: how a command calls the person at its terminal.
     """
 
     owner_of: Callable[[int], str | None]
@@ -62,6 +80,8 @@ class Duties:
     stop: Callable[[bool], None]
     denied: Callable[[int, int], Awaitable[None]]
     limit: int
+    stopping: Callable[[], bool] = lambda: False
+    notify: Callable[[], str] = lambda: "bell"
 
 
 class Server:
@@ -72,6 +92,11 @@ class Server:
         self._duties = duties
         self._ids = count(1)
         self._clients = 0
+        self._left_at = anyio.current_time()
+
+    def idle_since(self) -> float | None:
+        """Return the monotonic time at which the last client left; None while there is one."""
+        return None if self._clients else self._left_at
 
     async def listen(self, listener: SocketListener) -> None:
         """Take clients until cancelled; running out of descriptors only makes them wait (G28)."""
@@ -95,6 +120,7 @@ class Server:
             await self.serve(stream)
         finally:
             self._clients -= 1
+            self._left_at = anyio.current_time()
 
     async def serve(self, stream: SocketStream) -> None:
         """Serve one client to its end."""
@@ -146,10 +172,13 @@ class _Client:
             "status": self._status,
             "sessions": self._sessions,
             "matching": self._matching,
+            "restart": self._restart,
+            "prune": self._prune,
             "cancel": self._cancel,
             "close": self._close,
             "kill": self._kill,
             "questions": self._questions,
+            "watch": self._watch,
             "answer": self._answer,
             "stop": self._stop,
         }
@@ -173,8 +202,10 @@ class _Client:
     # ---- Handler ----
 
     def on_notification(self, notification: Notification) -> None:
-        """Let go of a follower; a client has nothing else to notify of."""
+        """Let go of a follower, or take note of a person; there is nothing else to notify of."""
         params = notification.params
+        if notification.method == ATTEND and isinstance(params, dict) and self._greeted.is_set():
+            self._router.attend(str(params.get("key", "")), self._who)
         if notification.method == UNFOLLOW and isinstance(params, dict):
             scope = self._following.get(params.get("follow", 0))
             if scope is not None:
@@ -206,8 +237,10 @@ class _Client:
             "version": __version__,
             "wire": WIRE_VERSION,
             "pid": os.getpid(),
+            "stopping": self._duties.stopping(),
             "role": self._who.role,
             "session": None if self._who.session is None else str(self._who.session),
+            "notify": self._duties.notify(),
         }
 
     async def _run(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,7 +248,7 @@ class _Client:
         return receipt.to_json()
 
     async def _wait(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        result = await self._router.wait(_text(params, "runId"), self._who)
+        result = await self._router.wait(text(params, "runId"), self._who)
         return {
             "runId": result.run_id,
             "outcome": result.outcome,
@@ -224,33 +257,53 @@ class _Client:
         }
 
     async def _status(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._router.status(_text(params, "key", ""), self._who)
+        return await self._router.status(text(params, "key", ""), self._who)
 
     async def _sessions(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        everything = params.get("all") is True
-        return {"sessions": await self._router.sessions(self._who, everything=everything)}
+        rows = await self._router.sessions(
+            self._who,
+            everything=params.get("all") is True,
+            agent=text(params, "agent", ""),
+            cwd=text(params, "cwd", ""),
+        )
+        newest = count_of(params, "newest")
+        return {"sessions": rows if newest is None else rows[max(0, len(rows) - newest) :]}
 
     async def _matching(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"keys": await self._router.matching(_text(params, "agent", ""), self._who)}
+        return {"keys": await self._router.matching(text(params, "agent", ""), self._who)}
 
     async def _cancel(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        grace = _number(params, "grace")
-        key = _text(params, "key")
+        grace = number(params, "grace")
+        key = text(params, "key")
         receipt = await self._router.cancel(key, 2.0 if grace is None else grace, self._who)
         return receipt.to_json()
 
     async def _close(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"key": str(await self._router.close(_text(params, "key"), self._who))}
+        return {"key": str(await self._router.close(text(params, "key"), self._who))}
 
     async def _kill(self, params: Mapping[str, Any]) -> dict[str, Any]:
         keys = params.get("keys")
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise BridgeError("invalid_params", "keys must be a list of strings.")
-        receipts = await self._router.kill(keys, _number(params, "grace"), self._who)
+        receipts = await self._router.kill(keys, number(params, "grace"), self._who)
         return {
             "ok": not any(receipt.survivors for receipt in receipts),
             "results": [receipt.to_json() for receipt in receipts],
         }
+
+    async def _restart(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        request = RestartRequest(
+            key=text(params, "key"),
+            env=environment(params),
+            force=params.get("force") is True,
+            fresh=params.get("fresh") is True,
+        )
+        return (await self._router.restart(request, self._who)).to_json()
+
+    async def _prune(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        request = read_prune(params)
+        pruned = await self._router.prune(request, self._who)
+        return {"dryRun": request.dry_run, "pruned": [session.to_json() for session in pruned]}
 
     async def _questions(self, params: Mapping[str, Any]) -> dict[str, Any]:
         del params
@@ -262,15 +315,17 @@ class _Client:
         if option is not None and not isinstance(option, str):
             raise BridgeError("invalid_option", "optionId must be a string.")
         return await self._router.answer(
-            _text(params, "id"),
+            text(params, "id"),
             self._who,
             option_id=option,
-            effect=None if effect is None else _word(Effect, effect, "effect"),
-            note=_text(params, "note", ""),
+            effect=None if effect is None else word(Effect, effect, "effect"),
+            note=text(params, "note", ""),
         )
 
     async def _stop(self, params: Mapping[str, Any]) -> dict[str, Any]:
         authorize(Action.STOP_DAEMON, self._who, Target())
+        if params.get("ifIdle") is True:
+            check_idle(await self._router.sessions(self._who, everything=False))
         self._duties.stop(params.get("force") is True)
         return {"stopping": True}
 
@@ -278,106 +333,48 @@ class _Client:
 
     async def _follow(self, params: Mapping[str, Any]) -> dict[str, Any]:
         after = params.get("after", 0)
-        if type(after) is not int or after < 0:
-            raise BridgeError("invalid_params", "after must be a number of an event, or 0.")
-        following = await self._router.follow(_text(params, "key"), after, self._who)
+        if type(after) is not int:
+            raise BridgeError("invalid_params", "after must be a number of an event, or -N.")
+        span = Span(
+            since=moment(params, "since"),
+            live=params.get("live", True) is not False,
+            stored=params.get("stored") is True,
+        )
+        following = await self._router.follow(text(params, "key"), after, self._who, span)
+        return {**self._push_all(following), "newest": following.newest}
+
+    async def _watch(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        del params
+        return self._push_all(await self._router.watch(self._who))
+
+    def _push_all(self, following: Following) -> dict[str, Any]:
         number = next(self._numbers)
         scope = self._following[number] = anyio.CancelScope()
         self._tasks.start_soon(self._push, number, following, scope, name="follower")
         return {"follow": number}
 
     async def _push(self, number: int, following: Following, scope: anyio.CancelScope) -> None:
-        """Send events as they come; the lines go out as they are, spliced and not re-encoded."""
+        """Send events as they come; the lines go out as they are, spliced and not re-encoded.
+
+        The last message has an `end`: null where all was read that was wanted, else an error.
+        """
         head = b'{"jsonrpc":"2.0","method":"%s","params":{"follow":%d,"events":[' % (
             EVENTS.encode(),
             number,
         )
         try:
             with scope:
-                while True:
-                    lines = await following.read()
+                while lines := await following.read():
                     self._connection.send_raw(head + b",".join(lines) + b"]}}\n")
                     with anyio.fail_after(STALLED):
                         await self._connection.drained()
+                self._connection.notify(EVENTS, {"follow": number, "events": [], "end": None})
+        except BridgeError as error:
+            end = {"follow": number, "events": [], "end": error.to_json()}
+            self._connection.notify(EVENTS, end)
         except TimeoutError:
             log.warning("a client reads nothing and is let go", client=self._who.client_id)
             self._connection.finish_reading()
         finally:
             self._following.pop(number, None)
             await following.aclose()
-
-
-def read_run(params: Mapping[str, Any]) -> RunRequest:
-    """Return the request that the params of `run` hold.
-
-    Raises:
-        BridgeError: `invalid_params`, naming the field.
-    """
-    content = params.get("content")
-    if not isinstance(content, list) or not content or not all(map(_is_block, content)):
-        raise BridgeError("invalid_params", "content must be a list of content blocks.")
-    env = params.get("env", {})
-    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
-        raise BridgeError("invalid_params", "env must map names to strings.")
-    return RunRequest(
-        content=tuple(content),
-        agent=_text(params, "agent", ""),
-        session=_text(params, "session", ""),
-        continue_last=params.get("continue") is True,
-        cwd=_text(params, "cwd", ""),
-        caller_cwd=_text(params, "callerCwd", ""),
-        env=env,
-        one_shot=params.get("mode", "run") != "session",
-        on_permission=_word(OnPermission, params.get("onPermission", "ask"), "onPermission"),
-        timeout=_number(params, "timeout"),
-        detached=params.get("detach") is True,
-        correlation_id=_text(params, "correlationId", ""),
-        idempotency_key=_text(params, "idempotencyKey", ""),
-    )
-
-
-def write_run(request: RunRequest) -> dict[str, Any]:
-    """Return the params of `run` for a request; the inverse of `read_run`."""
-    return {
-        "content": [dict(block) for block in request.content],
-        "agent": request.agent,
-        "session": request.session,
-        "continue": request.continue_last,
-        "cwd": request.cwd,
-        "callerCwd": request.caller_cwd,
-        "env": dict(request.env),
-        "mode": "run" if request.one_shot else "session",
-        "onPermission": request.on_permission,
-        "timeout": request.timeout,
-        "detach": request.detached,
-        "correlationId": request.correlation_id,
-        "idempotencyKey": request.idempotency_key,
-    }
-
-
-def _is_block(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("type"), str)
-
-
-def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = params.get(name, default)
-    if not isinstance(value, str):
-        raise BridgeError("invalid_params", f"{name} must be a string.")
-    return value
-
-
-def _number(params: Mapping[str, Any], name: str) -> float | None:
-    value = params.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise BridgeError("invalid_params", f"{name} must be a number of seconds.")
-    return float(value)
-
-
-def _word(kind: Any, value: Any, name: str) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        words = ", ".join(kind)
-        raise BridgeError("invalid_params", f"{name} must be one of {words}.") from None

@@ -4,7 +4,8 @@ from typing import Final
 
 from acpbridge.errors import BridgeError
 
-# Raised when a call changes its meaning; a client and a daemon must have the same.
+# Raised when a call changes its meaning; a client and a daemon must have the same. `hello` and
+# `stop` never change theirs: they are how a newer client gets rid of an older daemon.
 WIRE_VERSION: Final = 1
 
 # One limit for connect and hello: a frozen daemon accepts and never answers. Seconds.
@@ -13,14 +14,28 @@ HELLO_LIMIT: Final = 5.0
 HELLO: Final = "hello"
 EVENTS: Final = "events"
 UNFOLLOW: Final = "unfollow"
+ATTEND: Final = "attend"
 
 
 def check_versions(mine: str, theirs: str, their_wire: object) -> None:
-    """Check that both ends speak alike.
+    """Check that both ends speak alike, and that the daemon is not the older one.
+
+    An older daemon is refused also where the wire is the same: an upgrade has replaced the files
+    that it has yet to import.
 
     Raises:
         BridgeError: `daemon_version`, naming both.
     """
-    if their_wire != WIRE_VERSION:
+    if their_wire != WIRE_VERSION or _numbers(mine) > _numbers(theirs):
         message = f"This is acpbridge {mine}; the daemon that runs is {theirs}."
         raise BridgeError("daemon_version", message)
+
+
+def _numbers(version: str) -> list[int]:
+    """Return the numbers of a version up to the first part that is none."""
+    out: list[int] = []
+    for part in version.split("."):
+        if not part.isdecimal():
+            break
+        out.append(int(part))
+    return out

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 
 from acpbridge.errors import BridgeError
+from acpbridge.logline import Logger
 from acpbridge.model.events import Event, Update
 from acpbridge.model.permission import Decision, PermissionAsk, Reason
 from acpbridge.permissions import policy
@@ -21,7 +21,10 @@ from acpbridge.protocol.jsonrpc import Call
 from acpbridge.runtimes.base import New, Runtime, RuntimeSession, SessionSpec
 from acpbridge.transport.connection import Connection
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
+
+# Prompts that may wait in one session; an editor sends one at a time.
+WAITING_LIMIT: Final = 20
 
 PERMISSION: Final = "session/request_permission"
 
@@ -208,7 +211,13 @@ class ServedSession:
         return self._session
 
     def add(self, job: Job) -> None:
-        """Queue a prompt."""
+        """Queue a prompt.
+
+        Raises:
+            BridgeError: `busy`, when too many wait.
+        """
+        if len(self._waiting) >= WAITING_LIMIT:
+            raise BridgeError("busy", f"{WAITING_LIMIT} prompts wait already.")
         job.session = self
         self._waiting.append(job)
         self._more.set()

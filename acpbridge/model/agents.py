@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from acpbridge.model.keys import AgentId
+from acpbridge.model.settings import Settings
 
 
 class RuntimeKind(StrEnum):
@@ -13,6 +14,23 @@ class RuntimeKind(StrEnum):
 
     ACP = "acp"
     PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFiles:
+    """Where a program keeps its sessions, a file for each, lines of JSON with the id in the first.
+
+    Attributes:
+        pattern: below the user's home, with `{minute}` of the opening and `{id}`.
+        id_length: how much of the session's id is in the name.
+        minute: its form, as `strftime` has it.
+        message: how a line begins that holds something said.
+    """
+
+    pattern: str
+    id_length: int
+    minute: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +48,14 @@ class AgentFacts:
         packages: package names, older ones included, by which a command is recognised.
         asking_mode: the session mode in which a person is asked; None: unknown.
         bypass_modes: modes in which nobody is ever asked.
-        unknown_session_words: words by which an internal error at a load or resume says that there
-            is no such session.
+        unknown_session_words: words by which an internal error at a load or resume, or at the first
+            prompt after one, says that there is no such session.
+        replay_quiet: seconds of silence after the answer to a load that prove the replay is over;
+            0: the answer proves it.
+        session_files: its stored sessions, where a second load would destroy them.
+        reload_wait: what must have changed on the clock since a session was last opened, before the
+            program may load it again without harm: "minute", or "" for nothing. Not waited for
+            where its `session_files` could be put in order.
         mode_answer_suffices: whether the bare answer to `session/set_mode` is all it ever says.
         grace: seconds that it needs to end after its stdin was closed.
         env_names: environment variables that belong to it (a trailing `*` matches a prefix).
@@ -60,6 +84,9 @@ class AgentFacts:
     asking_mode: str | None = None
     bypass_modes: tuple[str, ...] = ()
     unknown_session_words: tuple[str, ...] = ("session not found", "no such session")
+    replay_quiet: float = 0.0
+    session_files: SessionFiles | None = None
+    reload_wait: str = ""
     mode_answer_suffices: bool = False
     grace: float = 2.0
     env_names: tuple[str, ...] = ()
@@ -93,6 +120,7 @@ class AgentDefinition:
         python: the interpreter for it, "" for our own.
         workspace: its directory, "" for the caller's.
         mode: the session mode to set; None: the asking mode of the facts.
+        settings: model and options of every session, where a run chooses none.
         allow_bypass: whether a bypass mode may be entered.
         env_pass: names passed on from the caller's environment.
         env_set: names set to fixed values.
@@ -111,6 +139,7 @@ class AgentDefinition:
     python: str = ""
     workspace: str = ""
     mode: str | None = None
+    settings: Settings = field(default_factory=Settings)
     allow_bypass: bool = False
     env_pass: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.permission import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class Fact:
     """Any other thing that happened: a type in snake_case and JSON fields of its own.
 
     The types are `turn_queued, turn_started, turn_ended, turn_failed, permission_asked,
-    permission_decided, process_started, process_exited, mode_changed, announce,
-    notice, stderr`.
+    permission_decided, process_started, process_exited, mode_changed, session_closed,
+    announce, notice, stderr`.
     """
 
     type: str
@@ -44,11 +43,6 @@ class Fact:
 
 
 Event = Update | Fact
-
-
-def permission_decided(question_id: str, decision: Decision) -> Fact:
-    """Return the event of a decided question."""
-    return Fact("permission_decided", {"id": question_id, **decision.to_json()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import OnPermission
 from acpbridge.model.requesters import Requester
+from acpbridge.model.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,9 @@ class PromptRequest:
         on_permission: rule of this run.
         timeout: seconds that the turn may take, None for no limit.
         detached: whether it goes on when its requester disconnects.
+        settings: chosen for the session from this prompt on.
+        mcp_servers: for the agent, if this prompt starts its process; in memory only.
+        fresh: whether it may go on without the earlier conversation, where that is lost.
     """
 
     requester: Requester
@@ -38,3 +42,6 @@ class PromptRequest:
     on_permission: OnPermission = OnPermission.ASK
     timeout: float | None = None
     detached: bool = False
+    settings: Settings = field(default_factory=Settings)
+    mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    fresh: bool = False

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from acpbridge.model.keys import SessionKey
+from acpbridge.model.settings import Settings
 
 
 class SessionState(StrEnum):
@@ -99,6 +100,10 @@ class SessionRecord:
         close_reason: why it is closed.
         last_error: `{code, message, hint, data}` of the last failure.
         opens: how often it was opened.
+        opened_at: when that was last, ISO 8601, UTC; "": never, or nobody wrote it down.
+        former_session_ids: the agent's ids of conversations that were lost, the oldest first.
+        settings: what runs chose for it, set again after each opening.
+        mcp_servers: names of the MCP servers that runs gave it; never what is in them.
         additional_directories: further roots, absolute.
         auth_source: where the agent's login comes from, `unknown` unless it was told.
         definition: snapshot of the definition it was opened with, JSON.
@@ -116,6 +121,10 @@ class SessionRecord:
     close_reason: CloseReason | None = None
     last_error: Mapping[str, Any] | None = None
     opens: int = 0
+    opened_at: str = ""
+    former_session_ids: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    mcp_servers: tuple[str, ...] = ()
     additional_directories: tuple[str, ...] = ()
     auth_source: str = "unknown"
     definition: Mapping[str, Any] = field(default_factory=dict)

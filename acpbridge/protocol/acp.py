@@ -158,6 +158,16 @@ def mode_of_update(params: Any) -> str | None:
     return None
 
 
+def options_of_update(params: Any) -> list[Any] | None:
+    """Return the config options that an update announces, None if it is about something else."""
+    told = params["update"].get("configOptions") if _tells_options(params) else None
+    return told if isinstance(told, list) else None
+
+
+def _tells_options(params: Any) -> bool:
+    return update_kind(params) == "config_option_update"
+
+
 def _mode_option(options: list[Any]) -> str | None:
     for item in options:
         if isinstance(item, dict) and item.get("category") == "mode":

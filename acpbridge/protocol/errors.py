@@ -12,6 +12,9 @@ from acpbridge.errors import BridgeError
 # A peer's reason beyond this many characters is left out of the message; `data` keeps all of it.
 REASON_LIMIT: Final = 500
 
+# For whoever waits for an answer that turns out to be broken: the fault is not theirs to mend.
+BROKEN_ANSWER_HINT: Final = "The program that answered broke the protocol: update or report it."
+
 
 def wire_error(error: BridgeError) -> dict[str, Any]:
     """Return the JSON-RPC error object of one of our errors."""
@@ -45,4 +48,20 @@ def _meaning(message: str, data: Any) -> str:
     if reason is None or reason in ("", message):
         return message
     text = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
-    return f"{message}: {text[:REASON_LIMIT]}{'...' if len(text) > REASON_LIMIT else ''}"
+    return f"{message}: {shorten(text, REASON_LIMIT)}"
+
+
+def broken_answer(message: str, code: str = "invalid_message", **data: Any) -> BridgeError:
+    """Return the error for whoever waits for an answer that is broken."""
+    hint = (
+        BROKEN_ANSWER_HINT if code == "invalid_message" else None
+    )  # a limit of ours can be raised
+    return BridgeError(code, message, hint=hint, data=data)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return at most so many characters and dots: whole words, for nobody knows half a secret."""
+    if len(text) <= limit:
+        return text
+    head = text[: limit + 1]
+    return head[: max(map(head.rfind, " \t\n"), default=0) + 1].rstrip() + "..."

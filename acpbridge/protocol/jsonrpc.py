@@ -20,7 +20,7 @@ from pydantic_core import from_json
 
 from acpbridge.errors import INVALID_REQUEST, PARSE_ERROR, BridgeError
 from acpbridge.protocol import strict
-from acpbridge.protocol.errors import read_error, wire_error
+from acpbridge.protocol.errors import broken_answer, read_error, wire_error
 from acpbridge.protocol.framing import BOM, DEFAULT_LIMIT, HEAD, LineSplitter, TooLong
 
 # The method whose lines a bridge relays unread but for their envelope.
@@ -298,7 +298,7 @@ class Peer:
         problem = _answer_problem(message)
         if problem is not None:
             text = f"The answer to {request.method} is broken: {problem}."
-            return Answer(number, error=BridgeError("invalid_message", text, data=_kept(message)))
+            return Answer(number, error=broken_answer(text, **_kept(message)))
         try:
             return Answer(number, request.parse_response(message))
         except jsonrpc_base.ProtocolError:
@@ -322,7 +322,9 @@ class Peer:
         number: Any = message.get("id")
         if "method" not in message:
             if type(number) is int and self._pending.pop(number, None) is not None:
-                return [Answer(number, error=BridgeError(code, f"An answer is broken: {reason}."))]
+                return [
+                    Answer(number, error=broken_answer(f"An answer is broken: {reason}.", code))
+                ]
             return [Noise(f"a broken answer: {reason}", line[:200])]
         if _is_id(number):
             earlier = self._open.get(json.dumps(number))

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from acpbridge.config.environment import server_values
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import SessionKey
@@ -80,6 +81,9 @@ class Accepting:
         self._check_running()
         if request.on_permission is OnPermission.ALLOW:
             authorize(Action.ALLOW_BY_RULE, requester, Target())
+        if request.settings.mode is not None or request.settings.options or request.mcp_servers:
+            # Each may widen what is done unasked; a model does not.
+            authorize(Action.CHOOSE, requester, Target())
         if not request.idempotency_key:
             return await self._accept(request, requester, "")
         # An agent's keys are its own: it can neither guess nor take another's.
@@ -100,6 +104,8 @@ class Accepting:
             # An agent has no secret that its own session's caller did not have; what it calls
             # one would only be blacked out where others must be able to read.
             self._setting.learn(request.env)
+            for name, value in server_values(request.mcp_servers):
+                self._setting.learn({name: value})
         new = not request.session and not request.continue_last
         if new:
             session = await self._new(request, requester)
@@ -251,6 +257,9 @@ class Accepting:
             on_permission=request.on_permission,
             timeout=request.timeout,
             detached=request.detached,
+            settings=request.settings,
+            mcp_servers=request.mcp_servers,
+            fresh=request.fresh,
         )
         session.env = request.env or session.env
         turn = Turn(run.run_id, prompt, run.accepted_at)

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester
-from acpbridge.model.sessions import CancelRung, Outcome
+from acpbridge.model.sessions import CancelRung, Outcome, SessionState
+from acpbridge.model.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class RunRequest:
         detached: goes on when the caller's connection ends.
         correlation_id: joins the records of one piece of work.
         idempotency_key: a second request with the same key is the same run.
+        settings: model, mode and options, for the session from this run on.
+        mcp_servers: more of them for the agent, as `session/new` has them; taken when its process
+            starts. In memory only: never stored, and gone with the daemon.
+        fresh: go on without the earlier conversation, if the agent cannot take it up.
     """
 
     content: tuple[Mapping[str, Any], ...]
@@ -47,6 +52,9 @@ class RunRequest:
     detached: bool = False
     correlation_id: str = ""
     idempotency_key: str = ""
+    settings: Settings = field(default_factory=Settings)
+    mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +126,122 @@ class KillReceipt:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class RestartRequest:
+    """A new process that somebody wants for a session.
+
+    Attributes:
+        key: of the session, or any unique part of it.
+        env: the caller's environment, from which the child's is built. Never stored.
+        force: whether a turn that is under way is cancelled for it.
+        fresh: begin anew if the agent cannot take up the earlier conversation.
+    """
+
+    key: str
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    force: bool = False
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestartReceipt:
+    """A session whose new agent has answered, and what was ended for it."""
+
+    key: SessionKey
+    pid: int
+    was: tuple[int, ...]
+    opens: int
+    mode: str | None
+    context_lost: bool
+    took_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape that `restart --json` prints."""
+        return {
+            "key": str(self.key),
+            "pid": self.pid,
+            "was": list(self.was),
+            "opens": self.opens,
+            "mode": self.mode,
+            "contextLost": self.context_lost,
+            "tookMs": self.took_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRequest:
+    """Which sessions without a process are to be deleted: those that fit all that is given.
+
+    Attributes:
+        keys: only these, in full.
+        states: only those in one of these states.
+        older_than: only those that were last used so many seconds ago.
+        keep: all but so many that were used last.
+        dry_run: whether nothing is deleted, only told.
+    """
+
+    keys: tuple[str, ...] | None = None
+    states: tuple[SessionState, ...] | None = None
+    older_than: float | None = None
+    keep: int = 0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A session that was deleted, or would be."""
+
+    key: SessionKey
+    state: SessionState
+    cwd: str
+    created_at: str
+    last_used_at: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape that `sessions prune --json` prints."""
+        return {
+            "key": str(self.key),
+            "agentId": self.key.agent,
+            "state": self.state,
+            "cwd": self.cwd,
+            "createdAt": self.created_at,
+            "lastUsedAt": self.last_used_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which part of a session's log is wanted, and of which copy.
+
+    Attributes:
+        since: moment of the first one that is, ISO 8601, UTC; "" for any.
+        live: whether what comes is waited for; else it ends with what is there now.
+        stored: whether the redacted copy is read, however new an event is.
+    """
+
+    since: str = ""
+    live: bool = True
+    stored: bool = False
+
+
 class Following(Protocol):
     """A cursor over one session's numbered events."""
 
     async def read(self) -> list[bytes]:
-        """Return the next lines, at least one; waits for it."""
+        """Return the next lines, at least one; waits for it. Empty at its end, if it has one."""
         ...
 
     async def aclose(self) -> None:
         """Let go of it."""
+        ...
+
+
+class SessionFollowing(Following, Protocol):
+    """A cursor that knows how far the session has come."""
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest event that can be read."""
         ...
 
 
@@ -142,8 +257,17 @@ class RouterApi(Protocol):
         """
         ...
 
-    async def follow(self, key: str, after: int, requester: Requester) -> Following:
-        """Return a cursor behind event number `after` of a session."""
+    async def follow(
+        self, key: str, after: int, requester: Requester, span: Span | None = None
+    ) -> SessionFollowing:
+        """Return a cursor over a session's log, or over a part of it.
+
+        Args:
+            key: of the session.
+            after: number of the last event that is not wanted; -N: all but the last N.
+            requester: who asks.
+            span: which part.
+        """
         ...
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
@@ -154,8 +278,23 @@ class RouterApi(Protocol):
         """Return daemon, sessions and processes, from the kernel at call time; "" for all."""
         ...
 
-    async def sessions(self, requester: Requester, *, everything: bool) -> list[dict[str, Any]]:
-        """Return rows of live sessions, or of all on record."""
+    async def sessions(
+        self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return rows of live sessions, or of all on record; of one agent or in one directory."""
+        ...
+
+    async def restart(self, request: RestartRequest, requester: Requester) -> RestartReceipt:
+        """End the process of a session if it has one, and start another; open the session in it.
+
+        Raises:
+            BridgeError: `busy` while a turn runs, `session_closed`, `survivors`, or why the agent
+                did not start or its session did not open.
+        """
+        ...
+
+    async def prune(self, request: PruneRequest, requester: Requester) -> list[Pruned]:
+        """Delete sessions without a process, with their runs, questions and events."""
         ...
 
     async def cancel(self, key: str, grace: float, requester: Requester) -> CancelReceipt:
@@ -169,7 +308,12 @@ class RouterApi(Protocol):
     async def kill(
         self, keys: list[str], grace: float | None, requester: Requester
     ) -> list[KillReceipt]:
-        """End sessions with their descendants, whole trees side by side; prove it."""
+        """End sessions with their descendants, whole trees side by side; prove it.
+
+        Raises:
+            BridgeError: what was wrong with a key, once all the others are ended: its data has
+                their receipts as `results`, and `unknown` with each wrong key and its error.
+        """
         ...
 
     async def matching(self, agent: str, requester: Requester) -> list[str]:
@@ -178,6 +322,14 @@ class RouterApi(Protocol):
 
     async def questions(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the open questions that the requester may see."""
+        ...
+
+    async def watch(self, requester: Requester) -> Following:
+        """Return a cursor over the open questions, and over what comes up and is decided."""
+        ...
+
+    def attend(self, key: str, requester: Requester) -> None:
+        """Take note that a person is asked here what a session asks; "" for all sessions."""
         ...
 
     async def answer(

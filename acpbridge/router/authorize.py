@@ -26,6 +26,9 @@ class Action(StrEnum):
     LIST_QUESTIONS = "list questions"
     ANSWER = "answer questions"
     ALLOW_BY_RULE = "run with --on-permission allow"
+    CHOOSE = "choose options, modes or MCP servers of an agent"
+    RESTART = "restart"
+    PRUNE = "delete sessions"
     STOP_DAEMON = "stop the daemon"
 
 
@@ -51,7 +54,7 @@ _ALL: Final = dict.fromkeys(Action, Reach.ALL)
 REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
     Role.OPERATOR: _ALL,
     Role.SYSTEM: {**_ALL, Action.ANSWER: Reach.NONE, Action.ALLOW_BY_RULE: Reach.NONE},
-    Role.EDITOR: {**_ALL, Action.STOP_DAEMON: Reach.NONE},
+    Role.EDITOR: {**_ALL, Action.PRUNE: Reach.NONE, Action.STOP_DAEMON: Reach.NONE},
     Role.AGENT: {
         Action.RUN: Reach.ALL,  # as a child of its own; depth and number are bounded
         Action.PROMPT: Reach.BELOW,
@@ -62,6 +65,9 @@ REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
         Action.LIST_QUESTIONS: Reach.LINEAGE,
         Action.ANSWER: Reach.NONE,
         Action.ALLOW_BY_RULE: Reach.NONE,
+        Action.CHOOSE: Reach.NONE,
+        Action.RESTART: Reach.NONE,  # what fails again and again is a human's to look at (G11)
+        Action.PRUNE: Reach.NONE,
         Action.STOP_DAEMON: Reach.NONE,
     },
     Role.CHANNEL: dict.fromkeys(Action, Reach.NONE),

@@ -27,14 +27,21 @@ class Book:
     def __init__(self, record: SessionRecord, ledger: Ledger) -> None:
         self.record = record
         self._ledger = ledger
+        self._retired = False
 
     def note(self, **changes: Any) -> None:
         """Change the record in memory; the next `save` stores it."""
         self.record = replace(self.record, **changes)
 
+    def retire(self) -> None:
+        """Store nothing any more: the record is being deleted, and must not come back."""
+        self._retired = True
+
     async def save(self, **changes: Any) -> None:
         """Change the record, and store it. Never fails."""
         self.note(**changes)
+        if self._retired:
+            return
         try:
             await self._ledger.put_session(self.record)
         except BridgeError as error:

@@ -43,6 +43,12 @@ class Directory:
             keys |= dict.fromkeys(routes.descendants(top.key, parents))
         return [self._sessions[key] for key in keys]
 
+    def above_active(self) -> set[SessionKey]:
+        """Return the keys of all that is anywhere above a session with something to do."""
+        parents = self._parents()
+        active = [session.key for session in self._sessions.values() if session.active]
+        return {above for key in active for above in routes.ancestors(key, parents)}
+
     # ---- Who may ----
 
     def find(self, text: str, requester: Requester, action: Action) -> Session:

@@ -25,6 +25,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.session import Session
 from acpbridge.router.setting import Inspector
 from acpbridge.router.turns import Turn
+from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +33,10 @@ T = TypeVar("T")
 
 # The grace of the ladder for a turn whose client has vanished. Seconds.
 VANISHED_GRACE: Final = 2.0
+
+# A stop is polite for so long; what is left is killed at once, and the rest of the eight seconds is
+# for the proof. Seconds.
+POLITE: Final = 7.0
 
 # A note in the audit holds up an end for so long at most. Seconds.
 NOTE_WAIT: Final = 1.0
@@ -61,10 +66,10 @@ class Ending:
 
         async def work() -> CancelReceipt:
             rung, ended, stop_reason = await session.cancel(grace)
-            await self._note("cancel", session.key, requester, rung=rung, ended=ended)
+            await self.note("cancel", session.key, requester, rung=rung, ended=ended)
             return CancelReceipt(session.key, rung, ended, stop_reason)
 
-        return await self._seen_through(work)
+        return await self.seen_through(work)
 
     async def close(self, key: str, requester: Requester) -> SessionKey:
         """End a session politely, with its children; see `RouterApi.close`."""
@@ -80,8 +85,22 @@ class Ending:
         self, keys: list[str], grace: float | None, requester: Requester
     ) -> list[KillReceipt]:
         """End sessions with all below them; see `RouterApi.kill`."""
-        targets = [self._directory.find(key, requester, Action.KILL) for key in keys]
-        return await self._end("kill", targets, CloseReason.KILLED, grace, requester)
+        targets: dict[SessionKey, Session] = {}
+        wrong: dict[str, BridgeError] = {}
+        for key in keys:
+            try:
+                session = self._directory.find(key, requester, Action.KILL)
+            except BridgeError as error:
+                wrong[key] = error  # no reason to let the others live
+            else:
+                targets[session.key] = session
+        receipts: list[KillReceipt] = []
+        if targets:
+            chosen = list(targets.values())
+            receipts = await self._end("kill", chosen, CloseReason.KILLED, grace, requester)
+        if wrong:
+            raise _not_all(wrong, receipts)
+        return receipts
 
     def vanished(self, left: list[tuple[Session, Turn]]) -> None:
         """Begin to cancel turns that nobody waits for any more."""
@@ -92,10 +111,18 @@ class Ending:
         """End every turn, question and tree, side by side, and leave the sessions idle."""
         for session in self._directory:
             session.mark_ending(None)
-        async with anyio.create_task_group() as tasks:
+        async with background(self._hurry), anyio.create_task_group() as tasks:
             for session in self._directory:
                 if session.active:
                     tasks.start_soon(self._end_one, session, None, None, [])
+
+    async def _hurry(self) -> None:
+        """Take the last step with whatever has not ended politely in time (G29)."""
+        await anyio.sleep(POLITE)
+        async with anyio.create_task_group() as tasks:
+            for session in self._directory:
+                if session.active:
+                    tasks.start_soon(self._end_one, session, None, 0.0, [])
 
     async def _give_up(self, session: Session, turn: Turn) -> None:
         try:
@@ -123,14 +150,14 @@ class Ending:
             receipts: list[KillReceipt] = []
             async with anyio.create_task_group() as tasks:
                 for session in targets:
-                    tasks.start_soon(partial(self._note, kind, session.key, requester, grace=grace))
+                    tasks.start_soon(partial(self.note, kind, session.key, requester, grace=grace))
                 for session in ending:
                     why = reason if session.key in asked else CloseReason.PARENT
                     tasks.start_soon(self._end_one, session, why, grace, receipts)
             order = [session.key for session in ending]
             return sorted(receipts, key=lambda receipt: order.index(receipt.key))
 
-        return await self._seen_through(work)
+        return await self.seen_through(work)
 
     async def _end_one(
         self,
@@ -157,7 +184,7 @@ class Ending:
         took = round((time.monotonic() - began) * 1000)
         receipts.append(KillReceipt(session.key, killed, tuple(sorted(alive)), took))
 
-    async def _seen_through(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def seen_through(self, work: Callable[[], Awaitable[T]]) -> T:
         """Have work done to its end, even if its caller is cancelled."""
         results: list[T] = []
         failures: list[Exception] = []
@@ -179,7 +206,7 @@ class Ending:
             raise BridgeError("daemon_stopping", "The daemon was stopped meanwhile.")
         return results[0]
 
-    async def _note(self, kind: str, key: SessionKey, requester: Requester, **fields: Any) -> None:
+    async def note(self, kind: str, key: SessionKey, requester: Requester, **fields: Any) -> None:
         """Tell the audit, if it can be told."""
         values = {"session": str(key), "by": requester.label(), "pid": requester.pid, **fields}
         try:
@@ -187,3 +214,15 @@ class Ending:
                 await self._audit.note(kind, values)
         except BridgeError as error:
             log.warning("the audit was not told", kind=kind, key=str(key), code=error.code)
+
+
+def _not_all(wrong: dict[str, BridgeError], receipts: list[KillReceipt]) -> BridgeError:
+    """Return the error of a kill with wrong keys, with all that it did."""
+    first, *more = wrong.values()
+    message = " ".join(error.message for error in (first, *more))
+    data = {
+        **first.data,
+        "results": [receipt.to_json() for receipt in receipts],
+        "unknown": {key: error.to_json() for key, error in wrong.items()},
+    }
+    return BridgeError(first.code, message, hint=first.hint, data=data)

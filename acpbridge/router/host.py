@@ -22,6 +22,7 @@ from acpbridge.model.permission import (
     Reason,
 )
 from acpbridge.model.sessions import Outcome, TurnState
+from acpbridge.protocol.content import without_bytes
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import TurnResult
@@ -137,7 +138,7 @@ class Host:
         request = turn.request
         values = {
             "runId": turn.run_id,
-            "prompt": [dict(block) for block in request.content],
+            "prompt": [without_bytes(block) for block in request.content],
             "origin": request.origin or request.requester.label(),
             "provenance": dict(request.provenance),
             "correlationId": request.correlation_id,

@@ -1,10 +1,11 @@
-"""One process of a session, from the turn that it was started for to the proof of its end.
+"""One process of a session, from what it was started for to the proof of its end.
 
 It waits for a place, brings the agent up, opens its session, and runs turns until none comes, the
 agent dies, or somebody wants it gone. What that makes of the session is the session's business.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import anyio
@@ -14,15 +15,24 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Fact
 from acpbridge.model.permission import Reason
-from acpbridge.model.sessions import SessionState
+from acpbridge.model.sessions import CloseReason, SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend, ended_within
-from acpbridge.router.opening import can_reopen, open_session
+from acpbridge.router.opening import (
+    Opened,
+    begin_anew,
+    can_reopen,
+    open_session,
+    reload_pause,
+)
+from acpbridge.router.order import RestartOrder
+from acpbridge.router.preparing import prepare
 from acpbridge.router.services import Services
 from acpbridge.router.silence import watch_silence
 from acpbridge.router.turns import Inbox, Turn
-from acpbridge.runtimes.base import RuntimeSession, SessionSpec
+from acpbridge.runtimes.base import RuntimeSession, SessionSpec, TurnResult
+from acpbridge.runtimes.session_files import settle
 from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
@@ -42,23 +52,36 @@ class Life:
         host: its side of the seam.
         inbox: where its turns come from.
         services: what it works with.
+        order: told when the session is open, where somebody wants that without a turn.
 
     Attributes:
         agent: what runs it, once that is up.
         opened: whether the agent's session was opened.
         died: why the agent is gone, if nobody here wanted it gone.
+        unspoken: whether nothing was said yet in a session that the agent opened anew.
+        killed_past: why it is closed, if it was killed while this daemon was frozen.
     """
 
-    def __init__(self, book: Book, host: Host, inbox: Inbox, services: Services) -> None:
+    def __init__(
+        self,
+        book: Book,
+        host: Host,
+        inbox: Inbox,
+        services: Services,
+        order: RestartOrder | None = None,
+    ) -> None:
         self._book = book
         self._host = host
         self._inbox = inbox
         self._services = services
+        self._order = order
         self.agent: RuntimeSession | None = None
         self.opened = False
         self.died: BridgeError | None = None
+        self.unspoken = False
+        self.killed_past: CloseReason | None = None
         self._leaving = False
-        self._silence_hint = ""
+        self._grace: float | None = None
         self._idle_since: float | None = None
         self._scope = anyio.CancelScope()
         self._waiting = anyio.CancelScope()
@@ -83,6 +106,7 @@ class Life:
             grace: seconds after stdin was closed; None for the agent's own, 0 for at once.
         """
         self.leave()
+        self._grace = grace  # of one that has not answered initialize yet, too
         agent = self.agent
         left: tuple[int, ...] = ()
         if agent is not None:
@@ -100,6 +124,13 @@ class Life:
             return None
         return self._idle_since
 
+    def would_forget(self) -> bool:
+        """Whether the conversation is lost with this process, for the agent cannot take it up."""
+        agent = self.agent
+        if agent is None or not self.opened or self.unspoken:
+            return False
+        return not can_reopen(agent.capabilities)
+
     def give_way(self) -> None:
         """End the idle process; the next prompt reopens the session."""
         self.leave()
@@ -107,21 +138,24 @@ class Life:
     # ---- The session's task ----
 
     async def run(
-        self, turn: Turn, definition: AgentDefinition, build_spec: Callable[[], SessionSpec]
+        self, turn: Turn | None, definition: AgentDefinition, build_spec: Callable[[], SessionSpec]
     ) -> None:
-        """Live: start for a turn, and return when the whole process tree is gone.
+        """Live: start for a turn, or to wait for one, and return when the whole tree is gone.
 
         Raises:
             BridgeError: the agent could not be started, or its session not be opened.
         """
-        self._silence_hint = definition.facts.silence_hint
+        self._definition = definition
         with self._scope:
             await self._take_place()
             try:
-                self._host.begin(turn)
+                if turn is not None:
+                    self._host.begin(turn)
                 await self._book.save(state=SessionState.STARTING)
                 runtime = self._services.runtime(definition)
-                async with runtime.connect(build_spec(), self._host) as agent:
+                spec = self._spec = replace(build_spec(), stop_grace=lambda: self._grace)
+                self._load_at_once = await self._settle()
+                async with runtime.connect(spec, self._host) as agent:
                     await self._with_agent(agent, turn)
             finally:
                 self._services.places.release(self)
@@ -133,35 +167,68 @@ class Life:
             self._host.emit(Fact("notice", {"kind": "waiting", "message": message}))
         await places.acquire(self)
 
-    async def _with_agent(self, agent: RuntimeSession, turn: Turn) -> None:
+    async def _with_agent(self, agent: RuntimeSession, turn: Turn | None) -> None:
         self.agent = agent
         self._host.emit(Fact("process_started", {"pid": agent.pid}))
         try:
-            await self._open(agent)
+            opened = await self._open(agent, fresh=self._may_begin_anew(turn))
             async with background(lambda: self._watch_death(agent)):
+                if self._order is not None:
+                    await self._book.save()
+                    self._order.up(agent.pid, context_lost=opened.lost is not None)
                 await self._turns(agent, turn)
         finally:
             # Also of a dead agent: the rest of its tree is not gone yet (case 5).
             self._book.note(state=SessionState.STOPPING)
 
-    async def _open(self, agent: RuntimeSession) -> None:
-        known = self._book.record.agent_session_id
-        session_id = await open_session(agent, self._host, known)
+    def _may_begin_anew(self, turn: Turn | None) -> bool:
+        if turn is not None:
+            return turn.request.fresh
+        return self._order is not None and self._order.fresh
+
+    async def _open(self, agent: RuntimeSession, *, fresh: bool) -> Opened:
+        record, now = self._book.record, self._services.clock.wall()
+        pause = 0.0
+        if not self._load_at_once:
+            pause = reload_pause(self._definition.facts.reload_wait, record.opened_at, now)
+        opened = await open_session(
+            agent, self._host, record.agent_session_id, fresh=fresh, pause=pause
+        )
         self.opened = True
-        opens = self._book.record.opens + 1
+        self._note_opened(opened, agent)
+        if not opened.new:
+            await self._settle(running=True)
+        return opened
+
+    def _note_opened(self, opened: Opened, agent: RuntimeSession) -> None:
+        record = self._book.record
+        self.unspoken = opened.new
+        lost = () if opened.lost is None else (opened.lost,)
         self._book.note(
             state=self._shown(SessionState.READY),
-            agent_session_id=session_id,
+            agent_session_id=opened.session_id,
+            former_session_ids=(*record.former_session_ids, *lost),
             mode=agent.mode,
-            opens=opens,
+            opens=record.opens + 1,
+            opened_at=self._services.now(),
             last_error=None,
         )
+
+    async def _settle(self, *, running: bool = False) -> bool:
+        """Have the agent's stored session survive its being loaded; see `session_files`."""
+        files, known = self._definition.facts.session_files, self._book.record.agent_session_id
+        now = self._services.clock.wall()
+        return await settle(files, self._spec.env, known, now, running=running)
 
     async def _watch_death(self, agent: RuntimeSession) -> None:
         self._note_death(await agent.died())
         self._waiting.cancel()
 
     def _note_death(self, error: BaseException) -> None:
+        # Asked first: a daemon that was continued may have been told to stop in the same moment.
+        self.killed_past = self._services.killed_past(str(self._host.key))
+        if self.killed_past is not None:
+            self._end_as_killed()
         if self._over():
             return
         if not isinstance(error, BridgeError):
@@ -169,6 +236,12 @@ class Life:
         self.died = error
         self._book.note(last_error=self._services.clean(error).to_json())
         self._services.broker.withdraw(self._host.key, Reason.AGENT_DIED)
+
+    def _end_as_killed(self) -> None:
+        """A person killed it while this daemon was frozen: that was an end, and no death."""
+        self._host.closing = True
+        if self._host.turn is not None:
+            self._host.mark_cancelling(self._host.turn)
 
     # ---- Turns ----
 
@@ -178,9 +251,12 @@ class Life:
     def _shown(self, state: SessionState) -> SessionState:
         return SessionState.STOPPING if self._over() else state
 
-    async def _turns(self, agent: RuntimeSession, first: Turn) -> None:
+    async def _turns(self, agent: RuntimeSession, first: Turn | None) -> None:
         """Run a turn and those that come after it, while the agent is there."""
-        turn: Turn | None = first
+        turn = first
+        if turn is None and (turn := await self._next()) is not None:
+            self._host.take(turn)
+            self._host.begin(turn)
         while turn is not None:
             await self._run(agent, turn)
             if self._over():
@@ -224,7 +300,7 @@ class Life:
             async with background(
                 lambda: self._limit(agent, turn), lambda: self._watch_silence(agent, turn)
             ):
-                result = await agent.prompt(turn.request.content)
+                result = await self._answer(agent, turn)
         except BridgeError as error:
             if error.code == "agent_died":
                 self._note_death(error)
@@ -237,7 +313,29 @@ class Life:
             await self._host.complete(turn, result)
 
     async def _watch_silence(self, agent: RuntimeSession, turn: Turn) -> None:
-        await watch_silence(turn, agent, self._host, self._services, self._silence_hint)
+        hint = self._definition.facts.silence_hint
+        await watch_silence(turn, agent, self._host, self._services, hint)
+
+    async def _answer(self, agent: RuntimeSession, turn: Turn) -> TurnResult:
+        try:
+            return await self._prompt_prepared(agent, turn)
+        except BridgeError as error:
+            if error.code != "resume_not_found":
+                raise
+            why = error.message.rstrip(".")
+        # Only now did the agent look for the conversation; it has not taken the prompt.
+        known, fresh = self._book.record.agent_session_id, turn.request.fresh
+        self._note_opened(await begin_anew(agent, self._host, known, why, fresh=fresh), agent)
+        self._book.note(state=self._shown(SessionState.RUNNING))
+        return await self._prompt_prepared(agent, turn)
+
+    async def _prompt_prepared(self, agent: RuntimeSession, turn: Turn) -> TurnResult:
+        await prepare(agent, turn, self._definition, self._spec, self._book)
+        if turn.cancelling:
+            # A prompt sent now would never hear of it (case 25).
+            raise BridgeError("request_cancelled", "The turn was cancelled.")
+        self.unspoken = False
+        return await agent.prompt(turn.request.content)
 
     def _turn_over(self) -> None:
         """Change what is shown before the turn is told to be over: nobody sees it run on."""

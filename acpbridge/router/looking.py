@@ -38,15 +38,16 @@ class Looking:
             shown = [self._directory.find(key, requester, Action.SEE)]
         else:
             shown = [session for session in visible if session.active]
-        rows = []
-        for session in shown:
-            # The tree first: the state that is told with it is then not older than it.
-            processes = await self._inspector.processes(str(session.key))
-            base = view.row(session, self._pending()[session.key])
-            rows.append(view.with_processes(base, processes))
+        # The trees first: the states that are told with them are then not older than they.
+        trees = await self._inspector.trees([str(session.key) for session in shown])
         pending = self._pending()
+        rows = [
+            view.with_processes(view.row(session, pending[session.key]), trees[str(session.key)])
+            for session in shown
+        ]
         live = [session for session in visible if session.live]
         warnings = [*self._setting.notices(), *self._setting.config().warnings]
+        silent = view.silent(visible, self._services.clock.monotonic())
         return {
             "daemon": self._setting.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
@@ -54,14 +55,22 @@ class Looking:
             "sessions": rows,
             "unowned": [view.unowned(p) for p in await self._inspector.unowned()],
             "pendingPermissions": sum(len(pending[session.key]) for session in visible),
-            "warnings": [*warnings, *view.shared_directories(live)],
+            "warnings": [*warnings, *view.shared_directories(live), *silent],
             "observedAt": self._services.now(),
         }
 
-    def sessions(self, requester: Requester, *, everything: bool) -> list[dict[str, Any]]:
+    def sessions(
+        self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
+    ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
         pending = self._pending()
-        seen = [s for s in self._directory.visible(requester) if everything or s.active]
+        seen = [
+            session
+            for session in self._directory.visible(requester)
+            if (everything or session.active)
+            and agent in ("", session.key.agent)
+            and cwd in ("", session.record.cwd)
+        ]
         seen.sort(key=lambda session: session.record.created_at)
         return [view.row(session, pending[session.key]) for session in seen]
 

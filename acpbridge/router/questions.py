@@ -7,6 +7,7 @@ from acpbridge.model.permission import Decision, Effect, PermissionRequest, Ques
 from acpbridge.model.requesters import Requester
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
+from acpbridge.router.feed import QuestionFeed, QuestionWatcher
 from acpbridge.router.services import Services
 from acpbridge.store.records import QuestionRecord
 
@@ -23,6 +24,11 @@ class Questions:
         self._directory = directory
         self._services = services
         self._stored: set[str] = set()
+        self._feed = QuestionFeed(
+            services.broker.questions,
+            lambda who, key: directory.may(Action.LIST_QUESTIONS, who, key),
+            services.now,
+        )
 
     def listed(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the open questions; see `RouterApi.questions`."""
@@ -31,6 +37,10 @@ class Questions:
             for question in self._services.broker.questions()
             if self._directory.may(Action.LIST_QUESTIONS, requester, question.request.session)
         ]
+
+    def watch(self, requester: Requester) -> QuestionWatcher:
+        """Return a cursor over the questions; see `RouterApi.watch`."""
+        return QuestionWatcher(self._feed, requester)
 
     async def answer(
         self,
@@ -58,6 +68,7 @@ class Questions:
             request.id, request.session, request.turn, question.asked_at, question.expires_at
         )
         self._stored.add(request.id)
+        self._feed.asked(question)
         self._services.scribe.put(lambda: self._services.ledger.put_question(record))
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
@@ -75,5 +86,6 @@ class Questions:
         if request.id not in self._stored:
             return
         self._stored.discard(request.id)
+        self._feed.decided(request, decision)
         ledger, now = self._services.ledger, self._services.now()
         self._services.scribe.put(lambda: ledger.decide_question(request.id, decision, now))

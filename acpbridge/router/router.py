@@ -21,15 +21,24 @@ from acpbridge.router.api import (
     CancelReceipt,
     Following,
     KillReceipt,
+    Pruned,
+    PruneRequest,
+    RestartReceipt,
+    RestartRequest,
     RunReceipt,
     RunRequest,
     RunResult,
+    SessionFollowing,
+    Span,
 )
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
+from acpbridge.router.keeping import Keeping
 from acpbridge.router.looking import Looking
+from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
+from acpbridge.router.restarting import Restarting
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
@@ -59,6 +68,7 @@ class Router(Owner):
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, setting)
         self._questions = Questions(self._directory, services)
+        self._presence = Presence()
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -66,6 +76,18 @@ class Router(Owner):
         await stack.enter_async_context(self._services.scribe)
         self._tasks = await stack.enter_async_context(background())
         self._ending = Ending(self._directory, self._inspector, self._audit, self._tasks)
+        self._restarting = Restarting(
+            self._directory,
+            self._inspector,
+            self._ending,
+            self._services,
+            self._setting,
+            self._start,
+        )
+        self._keeping = Keeping(
+            self._directory, self._runs, self._services, self._audit, self._setting, self._session
+        )
+        self._tasks.start_soon(self._keeping.watch, name="retention")
         self._accepting = Accepting(
             self._directory,
             self._runs,
@@ -88,17 +110,31 @@ class Router(Owner):
         self._services.broker.stop()
         await self._ending.stop()
 
+    def busy(self) -> bool:
+        """Tell whether any session has a process or anything to do."""
+        return any(session.active for session in self._directory)
+
     # ---- Runs ----
 
     async def run(self, request: RunRequest, requester: Requester) -> RunReceipt:
         """Accept one turn; see `RouterApi.run`."""
         return await self._accepting.accept(request, requester)
 
-    async def follow(self, key: str, after: int, requester: Requester) -> Following:
+    async def follow(
+        self, key: str, after: int, requester: Requester, span: Span | None = None
+    ) -> SessionFollowing:
         """Return a cursor; see `RouterApi.follow`."""
-        session = self._directory.find(key, requester, Action.SEE)
-        await self._services.log.open(session.key)
-        return self._services.log.follow(session.key, after)
+        span = span or Span()
+        key_of = self._directory.find(key, requester, Action.SEE).key
+        log = self._services.log
+        newest = await log.open(key_of)
+        if after < 0:
+            after = max(0, newest + after)
+        if span.since:
+            after = max(after, await log.number_before(key_of, span.since))
+        if self._directory.get(key_of) is None:
+            raise BridgeError("no_such_session", f"The session {key_of} was deleted.")
+        return log.follow(key_of, after, live=span.live, stored=span.stored)
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run; see `RouterApi.wait`."""
@@ -106,6 +142,7 @@ class Router(Owner):
 
     async def vanished(self, client_id: str) -> None:
         """Cancel what a client that is gone had asked for, but for its detached runs."""
+        self._presence.leave(client_id)
         self._ending.vanished(self._runs.left_by(client_id))
 
     # ---- Looking ----
@@ -114,9 +151,11 @@ class Router(Owner):
         """Return the truth, now; see `RouterApi.status`."""
         return await self._looking.status(key, requester)
 
-    async def sessions(self, requester: Requester, *, everything: bool) -> list[dict[str, Any]]:
+    async def sessions(
+        self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
+    ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
-        return self._looking.sessions(requester, everything=everything)
+        return self._looking.sessions(requester, everything=everything, agent=agent, cwd=cwd)
 
     async def matching(self, agent: str, requester: Requester) -> list[str]:
         """Return keys of live sessions; see `RouterApi.matching`."""
@@ -138,11 +177,33 @@ class Router(Owner):
         """End sessions with all below them; see `RouterApi.kill`."""
         return await self._ending.kill(keys, grace, requester)
 
+    # ---- Beyond a run ----
+
+    async def restart(self, request: RestartRequest, requester: Requester) -> RestartReceipt:
+        """Give a session a new process; see `RouterApi.restart`."""
+        return await self._restarting.restart(request, requester)
+
+    async def prune(self, request: PruneRequest, requester: Requester) -> list[Pruned]:
+        """Delete sessions; see `RouterApi.prune`."""
+        return await self._keeping.prune(request, requester)
+
     # ---- Permissions ----
 
     async def questions(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the open questions; see `RouterApi.questions`."""
         return self._questions.listed(requester)
+
+    async def watch(self, requester: Requester) -> Following:
+        """Return a cursor over the questions; see `RouterApi.watch`."""
+        return self._questions.watch(requester)
+
+    def attend(self, key: str, requester: Requester) -> None:
+        """Take note of a person at a terminal; see `RouterApi.attend`."""
+        self._presence.attend(key, requester)
+
+    def attended(self, key: SessionKey) -> bool:
+        """Tell whether a person is asked right now what a session asks."""
+        return self._presence.attended(key)
 
     async def answer(
         self,
@@ -189,6 +250,8 @@ class Router(Owner):
         env = child_environment(
             session.definition, session.env, home=self._setting.daemon.home, mark=mark
         )
+        given = {server["name"] for server in session.mcp_servers}
+        kept = (s for s in session.definition.mcp_servers if s.get("name") not in given)
         return SessionSpec(
             definition=session.definition,
             revision=config.revision,
@@ -197,7 +260,7 @@ class Router(Owner):
             lineage=record.lineage,
             cwd=record.cwd,
             additional_directories=record.additional_directories,
-            mcp_servers=session.definition.mcp_servers,
+            mcp_servers=(*kept, *session.mcp_servers),
             env=env,
             mark=mark,
             start_seconds=config.limits.start_seconds,

@@ -25,6 +25,10 @@ class Runs:
         self._known = {i: known for i, known in self._known.items() if not known[1].stored}
         self._known[turn.run_id] = (session, turn)
 
+    def forget(self, keys: set[SessionKey]) -> None:
+        """Know no more of the runs of sessions that are deleted."""
+        self._known = {i: known for i, known in self._known.items() if known[0].key not in keys}
+
     def left_by(self, client_id: str) -> list[tuple[Session, Turn]]:
         """Return what a client wanted for itself and has not got yet."""
         return [

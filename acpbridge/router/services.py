@@ -9,6 +9,7 @@ import anyio
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.ports import Clock, Faults, Ids
+from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.router.places import Places
 from acpbridge.router.scribe import Scribe
@@ -37,6 +38,8 @@ class Services:
         idle_ttl: seconds that a process may be without a turn.
         redact: takes the secrets out of JSON.
         sleep: waits for seconds of the clock.
+        killed_past: why a session is closed that was killed while this daemon was frozen, None for
+            every other.
     """
 
     ledger: Ledger
@@ -51,6 +54,7 @@ class Services:
     idle_ttl: Callable[[], float]
     redact: Callable[[Any], Any]
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    killed_past: Callable[[str], CloseReason | None] = lambda _key: None
 
     def clean(self, error: BridgeError) -> BridgeError:
         """Return an error without secrets: an agent may have put what it was given into it."""

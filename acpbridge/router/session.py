@@ -1,11 +1,13 @@
 """One session: one task, one bounded inbox, one turn at a time.
 
-The task lives one process after the other, each started when there is a turn to run; a prompt is
-never sent twice. Everything else (`submit`, `cancel`, `end`) changes values and wakes the task, or
-waits for it. Above is the router; below are the life of a process and the host of its turns.
+The task lives one process after the other, each started when there is a turn to run, or a person
+wants it restarted; a prompt is never sent twice. Everything else (`submit`, `cancel`, `restart`,
+`end`) changes values and wakes the task, or waits for it. Above is the router; below are the life
+of a process and the host of its turns.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import anyio
 import structlog
@@ -26,12 +28,20 @@ from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend
 from acpbridge.router.life import Life
-from acpbridge.router.opening import Failures
+from acpbridge.router.opening import REFUSED, Failures
+from acpbridge.router.order import RestartOrder
+from acpbridge.router.preparing import note_servers
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec
 
 log = structlog.get_logger(__name__)
+
+# That a session is closed is told its log if that can be opened in so long: a disk that hangs
+# keeps nobody from ending anything. Seconds.
+CLOSED_WAIT: Final = 1.0
+# Between two rungs of the ladder for a turn that a restart cancels. Seconds.
+RESTART_GRACE: Final = 2.0
 
 
 class Session:
@@ -45,6 +55,7 @@ class Session:
 
     Attributes:
         env: environment of the last caller; in memory only.
+        mcp_servers: those that the last run gave which gave any; in memory only.
     """
 
     def __init__(
@@ -56,6 +67,7 @@ class Session:
     ) -> None:
         self.definition = definition
         self.env: Mapping[str, str] = {}
+        self.mcp_servers: tuple[Mapping[str, Any], ...] = ()
         self.inbox = Inbox()
         self._book = Book(record, services.ledger)
         self._host = Host(record.key, services, allow_bypass=definition.allow_bypass)
@@ -63,7 +75,9 @@ class Session:
         self._services = services
         self._failures = Failures(services.clock)
         self._life: Life | None = None
+        self._restart: RestartOrder | None = None
         self._close_reason: CloseReason | None = None
+        self._told_closed = record.state is SessionState.CLOSED
         self._gone = anyio.Event()
         self._gone.set()
 
@@ -90,7 +104,13 @@ class Session:
     @property
     def active(self) -> bool:
         """Whether it has a process or anything to do."""
-        return self.live or self.turn is not None or self.inbox.expected > 0
+        busy = self.turn is not None or self.inbox.expected > 0
+        return self.live or busy or self._restart is not None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing of it runs, waits, or is still being written down."""
+        return not self.active and self._gone.is_set()
 
     @property
     def closed(self) -> bool:
@@ -179,6 +199,76 @@ class Session:
         await self._host.cancelled(turn)
         return CancelRung.CANCEL
 
+    async def restart(
+        self,
+        env: Mapping[str, str],
+        start: Callable[["Session"], None],
+        *,
+        force: bool,
+        fresh: bool,
+    ) -> RestartOrder:
+        """End the process if there is one, start another, and wait until the session is open.
+
+        Args:
+            env: the environment of whoever wants it; empty for that of the last caller.
+            start: runs the session's task.
+            force: whether a turn that is under way is cancelled first, else it refuses.
+            fresh: begin anew if the agent cannot take up the conversation, else it refuses.
+
+        Raises:
+            BridgeError: `session_closed`, `busy`, `resume_not_found`, `survivors`, or why it
+                could not be opened.
+        """
+        order = self._ordered(env, force=force, fresh=fresh)
+        # Nothing was awaited: no turn has come in between, and none is begun any more.
+        if self._gone.is_set():
+            self._gone = anyio.Event()
+            start(self)
+        try:
+            await self._make_way(order)
+            await order.done.wait()
+        finally:
+            order.fail(self._ended())  # if this was cut off, nothing is started for it any more
+            order.go.set()
+            self._restart = None
+        if order.error is not None:
+            raise order.error
+        return order
+
+    def _ordered(self, env: Mapping[str, str], *, force: bool, fresh: bool) -> RestartOrder:
+        if self.closing:
+            raise BridgeError("session_closed", f"The session {self.key} is closed.")
+        if self._restart is not None:
+            raise BridgeError("busy", f"The session {self.key} is being restarted already.")
+        if not force and (self.turn is not None or self.inbox.expected):
+            hint = f"Cancel it first (acpbridge cancel {self.key}), or restart with --force."
+            raise BridgeError("busy", f"A turn of {self.key} is under way.", hint=hint)
+        if not fresh and self._life is not None and self._life.would_forget():
+            message = f"The agent of {self.key} can take up no conversation in a new process."
+            hint = "Begin anew in it all the same: acpbridge restart KEY --fresh."
+            raise BridgeError("resume_not_found", message, hint=hint)
+        self._restart = RestartOrder(fresh)
+        self._failures.forgive()
+        self.env = env or self.env
+        if self._life is not None:
+            self._life.leave()
+        return self._restart
+
+    async def _make_way(self, order: RestartOrder) -> None:
+        """End what runs, turns and all."""
+        await self.cancel(RESTART_GRACE)
+        life = self._life
+        left = () if life is None else await life.end(None, None)
+        if left:
+            message = f"Processes of {self.key} are left: {list(left)}."
+            order.fail(BridgeError("survivors", message, data={"survivors": list(left)}))
+        order.go.set()
+
+    def retire(self) -> None:
+        """Take no more work and write nothing more: the session is being deleted."""
+        self._host.closing = True
+        self._book.retire()
+
     def mark_ending(self, reason: CloseReason | None) -> None:
         """Refuse all further work, and allow nothing more, from now on.
 
@@ -211,7 +301,20 @@ class Session:
         after = self._after_ending()
         if self.record.state is not after and (self.live or reason is not None):
             await self._settle(after)
+        await self._tell_closed()
         return left
+
+    async def _tell_closed(self) -> None:
+        """Have whoever follows know that nothing will come any more, once and if it can be told."""
+        if not self.closed or self._told_closed:
+            return
+        self._told_closed = True
+        try:
+            with anyio.move_on_after(CLOSED_WAIT):
+                await self._services.log.open(self.key)
+                self._host.emit(Fact("session_closed", {"reason": self.record.close_reason}))
+        except BridgeError as error:
+            log.warning("a closed session's log cannot be written", code=error.code)
 
     def _after_ending(self) -> SessionState:
         return SessionState.IDLE if self._close_reason is None else SessionState.CLOSED
@@ -221,24 +324,42 @@ class Session:
     async def serve(self) -> None:
         """Run what is in the inbox until nothing is left of it and of the process: the task."""
         try:
-            while not self.closing and (turn := self.inbox.take()) is not None:
-                await self._one_life(turn)
+            while not self.closing:
+                order = self._restart
+                if order is not None and not order.taken:
+                    order.taken = True
+                    await order.go.wait()
+                    if order.error is None and not self.closing:
+                        await self._one_life(None, order)
+                elif (turn := self.inbox.take()) is not None:
+                    await self._one_life(turn)
+                else:
+                    break
         except Exception:
             # The top of a task: a fault of ours ends no other session.
             log.exception("session failed", key=str(self.key))
         finally:
             with anyio.CancelScope(shield=True):
                 await self._cancel_waiting(self.inbox.take_all())
+            if self._restart is not None:
+                self._restart.fail(self._ended())
             self._gone.set()
 
-    async def _one_life(self, turn: Turn) -> None:
+    def _ended(self) -> BridgeError:
+        return BridgeError("session_closed", f"The session {self.key} was ended meanwhile.")
+
+    async def _one_life(self, turn: Turn | None, order: RestartOrder | None = None) -> None:
         """Have one process live, and draw the conclusions."""
-        self._host.take(turn)
-        life = self._life = Life(self._book, self._host, self.inbox, self._services)
+        if turn is not None:
+            self._host.take(turn)
+        if order is not None:
+            message = "a new process was asked for"
+            self._host.emit(Fact("notice", {"kind": "restart", "message": message}))
+        life = self._life = Life(self._book, self._host, self.inbox, self._services, order)
         error: BridgeError | None = None
         try:
             self._failures.check()
-            await life.run(turn, self.definition, lambda: self._build_spec(self))
+            await life.run(turn, self.definition, lambda: self._spec_for(turn))
         except BridgeError as failure:
             error = failure
         except Exception as failure:
@@ -248,16 +369,31 @@ class Session:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._after(life, error)
+                if order is not None:
+                    order.fail(self._ended() if error is None else self._services.clean(error))
+
+    def _spec_for(self, turn: Turn | None) -> SessionSpec:
+        if turn is not None:
+            self.mcp_servers = turn.request.mcp_servers or self.mcp_servers
+        spec = self._build_spec(self)
+        given = tuple(server["name"] for server in self.mcp_servers)
+        note_servers(self._book, self._host, spec, given)
+        return spec
 
     async def _after(self, life: Life, error: BridgeError | None) -> None:
         """Say what became of the session, before the turn is told to be over."""
+        if life.killed_past is not None:
+            self.mark_ending(life.killed_past)
         after = self._state_after(life, error)
         if error is not None:
             self._book.note(last_error=self._services.clean(error).to_json())
         if life.opened:
             self._failures.clear()
-        elif error is not None and error.code != "reopen_refused":
+        elif error is not None and error.code not in {"reopen_refused", *REFUSED}:
             self._failures.add()
+        if life.unspoken:
+            # Many agents keep no session in which nothing was said: there is nothing to take up.
+            self._book.note(agent_session_id=None)
         self._note(after)
         if life.agent is not None:
             values = {"pid": life.agent.pid, "died": life.died is not None}
@@ -272,8 +408,10 @@ class Session:
     def _state_after(self, life: Life, error: BridgeError | None) -> SessionState:
         if self._host.closing:
             return self._after_ending()
+        if error is not None and not life.opened:
+            return SessionState.IDLE if error.code in REFUSED else SessionState.FAILED
         if error is not None:
-            return SessionState.DIED if life.opened else SessionState.FAILED
+            return SessionState.DIED
         return SessionState.IDLE if life.died is None else SessionState.DIED
 
     def _note(self, state: SessionState) -> None:

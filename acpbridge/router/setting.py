@@ -27,6 +27,10 @@ class Inspector(Protocol):
         """Return the whole tree of one session."""
         ...
 
+    async def trees(self, names: list[str]) -> dict[str, list[ProcessInfo]]:
+        """Return the whole trees of several sessions, from one look."""
+        ...
+
     async def unowned(self) -> list[ProcessInfo]:
         """Return what has lost its shim and still lives."""
         ...

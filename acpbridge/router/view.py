@@ -1,12 +1,16 @@
 """How sessions are shown: the JSON rows of `status` and `sessions`, the same on every face."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from acpbridge.controller.census import ProcessInfo
 from acpbridge.model.permission import Question
+from acpbridge.model.sessions import TurnState, WaitsFor
 from acpbridge.permissions import policy
 from acpbridge.router.session import Session
+
+# A model that thinks says so every few seconds; beyond this somebody should have a look. Seconds.
+SILENCE: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,8 @@ def row(session: Session, open_questions: list[Question]) -> dict[str, Any]:
         "bypass": bypasses(session),
         "authSource": record.auth_source,
         "opens": record.opens,
+        "settings": record.settings.to_json(),
+        "formerSessionIds": list(record.former_session_ids),
         "lastError": None
         if error is None
         else {"code": error.get("code"), "message": error.get("message")},
@@ -104,6 +110,26 @@ def unowned(process: ProcessInfo) -> dict[str, Any]:
     """Return a row of what nobody owns."""
     reason = "below the keeper, without a session"
     return {"pid": process.pid, "name": process.name, "reason": reason}
+
+
+def silent(sessions: list[Session], now: float) -> list[str]:
+    """Return a warning for each turn that was silent for too long while it waits for the model.
+
+    A tool that runs and a person who thinks may be silent for as long as they like (case 123).
+    """
+    out = []
+    for session in sessions:
+        turn, agent = session.turn, session.agent
+        if turn is None or agent is None or turn.state is TurnState.QUEUED:
+            continue
+        quiet = now - turn.last_update
+        waits_for = turn.waits_for(tool_running=agent.tool_running)
+        if waits_for is WaitsFor.MODEL and quiet >= SILENCE:
+            out.append(
+                f"{session.key}: no update for {quiet:.0f} s while it waits for the model; "
+                f"end the turn: acpbridge cancel {session.key}"
+            )
+    return out
 
 
 def shared_directories(sessions: list[Session]) -> list[str]:

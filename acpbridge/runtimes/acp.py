@@ -1,17 +1,21 @@
 """The runtime of agents that speak ACP: a supervised process behind the seam."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from acpbridge.controller import refusals
 from acpbridge.controller.acp_controller import AcpRuntimeController
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact
+from acpbridge.model.settings import Settings
 from acpbridge.permissions import policy
 from acpbridge.protocol import acp
+from acpbridge.protocol.content import check_content
 from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Peer
+from acpbridge.runtimes import settings
 from acpbridge.runtimes.acp_client import AcpClient
 from acpbridge.runtimes.base import (
     Load,
@@ -60,6 +64,8 @@ class AcpRuntime:
             cwd=spec.env.get("HOME", "/") if command.cold else spec.cwd,
             grace=definition.facts.grace,
             better=definition.facts.wrong_commands,
+            parent="" if spec.lineage.parent is None else str(spec.lineage.parent),
+            stop_grace=spec.stop_grace,
         )
         async with self._launcher.launch(launch) as process:
             session = _AcpSession(spec, host, process, self._limit, cold=command.cold)
@@ -82,6 +88,9 @@ class _AcpSession:
         self._process = process
         self._client = AcpClient(host, process.pid, self._mode_told)
         self._opened = False
+        # Taken up again, and not yet proven by a turn to be really there.
+        self._doubtful = False
+        self._wanted_mode = spec.definition.wanted_mode
         self._entered_bypass: BridgeError | None = None
         self.controller = AcpRuntimeController(
             process,
@@ -92,6 +101,7 @@ class _AcpSession:
             peer=Peer(limit, strict_limit=min(limit, STRICT_LIMIT)),
         )
         self.controller.hear_noise(self._client.on_noise)
+        self._client.on_options = self.controller.options_told
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -121,19 +131,35 @@ class _AcpSession:
             reopen = controller.load if isinstance(how, Load) else controller.resume
             try:
                 result = await reopen(how.session_id, *setup)
+                if isinstance(how, Load) and spec.definition.facts.replay_quiet:
+                    await self._client.replay_over(spec.definition.facts.replay_quiet)
             finally:
                 self._client.replaying = False
         self._client.session_id = controller.session_id
+        self._doubtful = not isinstance(how, New)
         await self._ensure_mode()
         self._opened = True
         return result
 
     async def _ensure_mode(self) -> None:
-        wanted = self._spec.definition.wanted_mode
-        if wanted is not None:
-            await self.set_mode(wanted)
+        if self._wanted_mode is not None:
+            await self.set_mode(self._wanted_mode)
         elif self.mode is not None:
             self._refuse_bypass(self.mode)
+
+    async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
+        before = self._wanted_mode
+        if any(layers):
+            layers = await settings.apply(self.controller, layers, self._refuse_bypass)
+        chosen = [layer.mode for layer in layers if layer.mode is not None]
+        self._wanted_mode = (chosen[-1] if chosen else "") or self._spec.definition.wanted_mode
+        try:
+            await self._ensure_mode()
+        except BridgeError:
+            # A turn that did not get its mode leaves no trace.
+            self._wanted_mode = before
+            raise
+        return tuple(layers)
 
     async def set_mode(self, mode: str) -> None:
         self._refuse_bypass(mode)
@@ -160,17 +186,25 @@ class _AcpSession:
             self.cancel()
 
     async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
+        check_content(self.capabilities, content)
         # The agent may have left its mode since the last turn: nothing is prompted in another.
         await self._ensure_mode()
         self._entered_bypass = None
         self._client.begin_turn()
         try:
             raw = await self.controller.prompt(content)
+        except BridgeError as error:
+            facts = self._spec.definition.facts
+            if self._doubtful and refusals.prompt_says_unknown_session(error, facts):
+                message = f"The agent refused session/prompt: {error.message}"
+                raise BridgeError("resume_not_found", message, data=error.data) from None
+            raise
         finally:
             self._client.end_turn()
         for problem in (self._entered_bypass, self._client.lost):
             if problem is not None:
                 raise problem
+        self._doubtful = False
         reason = raw.get("stopReason")
         return TurnResult(raw, reason if isinstance(reason, str) else "")
 

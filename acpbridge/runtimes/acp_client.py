@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import anyio
+
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact, Update
 from acpbridge.model.permission import Decision, PermissionAsk
@@ -26,6 +28,9 @@ MAX_PERMISSION_BYTES: Final = 1024 * 1024
 
 # Real agents offer three to five; nobody chooses among more than fit on a screen.
 MAX_OPTIONS: Final = 64
+
+# A replay of a very long conversation is over by then. Seconds.
+REPLAY_LIMIT: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -49,6 +54,7 @@ class AcpClient:
         replaying: whether updates are history, which is not announced again.
         replayed: how many were.
         tools: the calls that it told of.
+        on_options: told of every list of config options that the agent announces.
         lost: the error for something of this turn that was too long to be taken.
     """
 
@@ -56,6 +62,7 @@ class AcpClient:
         self._host = host
         self._pid = pid
         self._on_mode = on_mode
+        self.on_options: Callable[[list[Any]], None] = lambda _options: None
         self._open: dict[Call, _Open] = {}
         self._cancelled = False
         self.session_id: str | None = None
@@ -67,6 +74,15 @@ class AcpClient:
     async def room(self) -> None:
         """Wait until the log can take more of what the agent says."""
         await self._host.room()
+
+    async def replay_over(self, quiet: float) -> None:
+        """Wait until nothing was replayed for some seconds, but not for ever."""
+        with anyio.move_on_after(REPLAY_LIMIT):
+            while True:
+                before = self.replayed
+                await anyio.sleep(quiet)
+                if self.replayed == before:
+                    return
 
     # Turns.
 
@@ -103,6 +119,9 @@ class AcpClient:
         kind = acp.update_kind(params)
         if kind is None or not self._is_ours(params):
             return
+        options = acp.options_of_update(params)
+        if options is not None:
+            self.on_options(options)
         mode = acp.mode_of_update(params)
         if mode is not None:
             self._on_mode(mode)

@@ -4,7 +4,7 @@ Above is the router, which sees only these protocols. Below them are `acp` (a su
 process) and `python` (an agent in this process); neither knows of faces or of other sessions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from acpbridge.model.events import Event
 from acpbridge.model.keys import AgentPath, SessionKey
 from acpbridge.model.permission import Decision, PermissionAsk
 from acpbridge.model.sessions import Lineage
+from acpbridge.model.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class SessionSpec:
         mark: the value of ACPBRIDGE_MARK, by which a sweep recognises the tree. No secret.
         start_seconds: from process start to the `initialize` answer.
         cold_start_seconds: the same where the program has to be fetched first.
+        stop_grace: asked when the process is left: seconds for its polite end, None for its own.
         tenant: for stores that serve several, "" here.
         user: the same.
     """
@@ -53,6 +55,7 @@ class SessionSpec:
     mark: str = ""
     start_seconds: float = 30.0
     cold_start_seconds: float = 180.0
+    stop_grace: Callable[[], float | None] = lambda: None
     tenant: str = ""
     user: str = ""
 
@@ -144,8 +147,25 @@ class RuntimeSession(Protocol):
         """
         ...
 
+    async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
+        """Set what was chosen for the session, the last layer above; return the layers resolved.
+
+        Resolved layers name options by the agent's own ids, and the model and the mode as such.
+        The mode is set last, and is held from then on.
+
+        Raises:
+            BridgeError: `unsupported_control`, `invalid_params`, `bypass_refused`,
+                `mode_not_set`, or what the agent answered.
+        """
+        ...
+
     async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
-        """Run one turn. When this returns, every event of the turn has been emitted."""
+        """Run one turn. When this returns, every event of the turn has been emitted.
+
+        Raises:
+            BridgeError: `resume_not_found`, where the agent took up a session that it does not
+                have after all, and has not taken the prompt; or what went wrong.
+        """
         ...
 
     def cancel(self) -> None:

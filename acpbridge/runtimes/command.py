@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from acpbridge.config.recognise import better_command
@@ -15,6 +16,9 @@ LAUNCHERS: Final = frozenset({"npx", "bunx", "uvx"})
 
 # How a start that failed may have had to do with the download.
 _OF_THE_START: Final = frozenset({"start_timeout", "start_failed"})
+
+# What any interpreter can run, of whatever version and with whatever installed.
+START: Final = str(Path(__file__).parents[1] / "serving" / "start.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,8 @@ def command_for(definition: AgentDefinition, env: Mapping[str, str], cwd: str) -
         BridgeError: `agent_not_found`, saying what was looked for and what to install.
     """
     if definition.kind is RuntimeKind.PYTHON:
-        # -P: a module of the directory that the agent works in must not pass for one of ours.
         python = _resolve(definition.python or sys.executable, env, cwd, definition)
-        return Command((python, "-P", "-m", "acpbridge", "serve", definition.entry))
+        return Command((python, START, definition.entry))
     if definition.command:
         program, *rest = definition.command
         return Command((_resolve(program, env, cwd, definition), *rest), _launcher(program))

@@ -7,16 +7,17 @@ agents as processes of their own instead.
 """
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
-import structlog
 
 from acpbridge import __version__
 from acpbridge.errors import BridgeError
+from acpbridge.logline import Logger
 from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.settings import Settings
 from acpbridge.runtimes.base import (
     New,
     Opening,
@@ -25,15 +26,9 @@ from acpbridge.runtimes.base import (
     SessionSpec,
     TurnResult,
 )
-from acpbridge.runtimes.turn import (
-    Exchange,
-    PlanEntry,
-    StopReason,
-    ToolCall,
-    Turn,
-    diff_content,
-    text_content,
-)
+from acpbridge.runtimes.content import diff_content, text_content
+from acpbridge.runtimes.toolcall import ToolCall
+from acpbridge.runtimes.turn import Exchange, PlanEntry, StopReason, Turn
 
 __all__ = [
     "Agent",
@@ -47,7 +42,7 @@ __all__ = [
     "text_content",
 ]
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Agent = Callable[[Turn], Awaitable[StopReason | str | None]]
 """An agent's code. It may return a `StopReason`; or a text, which is said; None ends normally."""
@@ -57,6 +52,14 @@ MODE: Final = "default"
 MODES: Final = {
     "currentModeId": MODE,
     "availableModes": [{"id": MODE, "name": "Asks before it acts"}],
+}
+
+# Prompts reach the agent's code as they are, so it may get what `Turn` has a view of.
+CAPABILITIES: Final[Mapping[str, Any]] = {
+    "loadSession": False,
+    "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+    "mcpCapabilities": {"http": False, "sse": False},
+    "sessionCapabilities": {"close": {}},
 }
 
 # Cancelled code may clean up for so long before `stop` returns without it. Seconds.
@@ -104,12 +107,7 @@ class _PythonSession:
         return {
             "protocolVersion": 1,
             "agentInfo": {"name": str(self._spec.definition.id), "version": __version__},
-            "agentCapabilities": {
-                "loadSession": False,
-                "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
-                "mcpCapabilities": {"http": False, "sse": False},
-                "sessionCapabilities": {"close": {}},
-            },
+            "agentCapabilities": CAPABILITIES,
             "authMethods": [],
         }
 
@@ -150,7 +148,21 @@ class _PythonSession:
             running.ended.set()
         self._check_up()
         reason = running.reason()
-        return TurnResult({"stopReason": reason}, reason)
+        usage = {"usage": dict(turn.tokens_used)} if turn.tokens_used else {}
+        return TurnResult({"stopReason": reason, **usage}, reason)
+
+    async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
+        self._check_open()
+        for layer in layers:
+            named = {"a model": layer.model, **layer.options}
+            for name in (name for name, value in named.items() if value not in (None, "")):
+                message = (
+                    f"An agent in process lets its client choose nothing, not {name!r} either."
+                )
+                raise BridgeError("unsupported_control", message)
+            if layer.mode:
+                _check_mode(self._spec.definition, layer.mode)
+        return tuple(layers)
 
     def cancel(self) -> None:
         if self._running is not None:
@@ -263,7 +275,9 @@ def _check_mode(definition: AgentDefinition, mode: str) -> None:
 def _start(agent: Agent, turn: Turn) -> Awaitable[StopReason | str | None]:
     pending = agent(turn)
     if not hasattr(pending, "__await__"):
-        raise BridgeError("turn_failed", "The agent's code is not an async function.")
+        # All in the message: on the wire of ACP there is no hint.
+        message = "The agent's code is no async function; write it as: async def agent(turn): ..."
+        raise BridgeError("turn_failed", message)
     return pending
 
 

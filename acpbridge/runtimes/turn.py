@@ -2,11 +2,17 @@
 
 It is the same whether the agent runs in its caller's process or is served as a process of its own.
 Everything said here becomes an event of the session at once, in the order in which it was said.
+
+A turn that is cancelled is ended by cancellation: the `await` that the code is in raises the event
+loop's own exception (`anyio.get_cancelled_exc_class()`; with asyncio, `CancelledError`), and so
+does every later one. Clean up in `finally`, where `turn.say` still works, and let the exception
+pass: code that swallows it is cancelled again at its next `await`. What a cancelled turn returns or
+raises counts for nothing, its outcome is `cancelled`; a question that is open then is a no.
 """
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,23 +20,12 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from acpbridge.model.events import Update
-from acpbridge.model.permission import (
-    Effect,
-    Option,
-    OptionKind,
-    PermissionAsk,
-    ToolKind,
-    ToolSubject,
-)
+from acpbridge.model.permission import Effect, Option, OptionKind, PermissionAsk, ToolKind
 from acpbridge.permissions import policy
 from acpbridge.protocol import strict
 from acpbridge.runtimes.base import SessionHost
-
-# What a question of a Python agent offers: nothing that lasts.
-OPTIONS: Final = (
-    Option("allow_once", "Allow", OptionKind.ALLOW_ONCE),
-    Option("reject_once", "Reject", OptionKind.REJECT_ONCE),
-)
+from acpbridge.runtimes.content import Image, Resource, images_of, resources_of, text_of
+from acpbridge.runtimes.toolcall import NO, OPTIONS, Told, ToolCall
 
 
 class StopReason(StrEnum):
@@ -65,91 +60,14 @@ class Exchange:
         return text_of(self.prompt)
 
 
-def text_of(blocks: Iterable[Mapping[str, Any]]) -> str:
-    """Return the text blocks of a prompt, joined by line ends."""
-    texts = (block.get("text") for block in blocks if block.get("type") == "text")
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def text_content(text: str) -> dict[str, Any]:
-    """Return text as an item of a tool call's content."""
-    return {"type": "content", "content": {"type": "text", "text": text}}
-
-
-def diff_content(path: str, old: str | None, new: str) -> dict[str, Any]:
-    """Return a diff as an item of a tool call's content; `old` is None for a new file."""
-    return {"type": "diff", "path": path, "oldText": old, "newText": new}
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What is said of a tool call, in the words of the bridge and of the wire."""
-
-    title: str
-    kind: ToolKind
-    raw_input: Any
-    locations: tuple[str, ...]
-    content: tuple[Mapping[str, Any], ...]
-
-    def fields(self) -> dict[str, Any]:
-        optional = {
-            "rawInput": self.raw_input,
-            "locations": [{"path": path} for path in self.locations] or None,
-            "content": [dict(item) for item in self.content] or None,
-        }
-        told = {name: value for name, value in optional.items() if value is not None}
-        return {"title": self.title, "kind": str(self.kind), **told}
-
-
-class ToolCall:
-    """A tool call under way, inside the `async with turn.tool(...)` block that announced it."""
-
-    def __init__(self, turn: "Turn", call_id: str, told: _Told) -> None:
-        self.id = call_id
-        self.status = "completed"
-        self._turn = turn
-        self._told = told
-        self._content = [dict(item) for item in told.content]
-
-    def content(self, text: str) -> None:
-        """Add text to what the call shows."""
-        self._add(text_content(text))
-
-    def diff(self, path: str, old: str | None, new: str) -> None:
-        """Add a diff to what the call shows; `old` is None for a new file."""
-        self._add(diff_content(self._turn.absolute(path), old, new))
-
-    def output(self, value: Any) -> None:
-        """Tell the raw output of the call: any JSON value."""
-        self._turn.update("tool_call_update", toolCallId=self.id, rawOutput=value)
-
-    def fail(self, why: str = "") -> None:
-        """Have the call end as `failed` although nothing is raised."""
-        self.status = "failed"
-        if why:
-            self.content(why)
-
-    async def ask(self) -> bool:
-        """Have this call permitted; True only for an explicit yes. Denied, it ends as failed."""
-        told = self._told
-        subject = ToolSubject(
-            self.id,
-            told.title,
-            told.kind,
-            known_kind=True,
-            raw_input=told.raw_input,
-            locations=told.locations,
-            content=tuple(self._content),
-        )
-        allowed = await self._turn.decide(PermissionAsk(subject, OPTIONS))
-        if not allowed:
-            self.status = "failed"
-        return allowed
-
-    def _add(self, item: dict[str, Any]) -> None:
-        # An update replaces the whole list, so it is always told whole.
-        self._content.append(item)
-        self._turn.update("tool_call_update", toolCallId=self.id, content=self._content)
+# The counts of a turn, as the protocol names them.
+_TOKENS: Final = {
+    "input": "inputTokens",
+    "output": "outputTokens",
+    "thought": "thoughtTokens",
+    "cached_read": "cachedReadTokens",
+    "cached_write": "cachedWriteTokens",
+}
 
 
 @dataclass(eq=False, slots=True)
@@ -159,9 +77,11 @@ class Turn:
     Attributes:
         prompt: the content blocks as they came.
         cwd: absolute directory of the session, whatever the process's own is.
-        history: the earlier turns of the session.
+        history: the earlier turns of the session, for as long as its process lives.
+        host: where everything goes; the agent's code has no business with it.
         cancelled: whether the turn is being cancelled; the code is ended by cancellation anyway.
-        said: what the agent said in this turn so far.
+        tools_running: how many tool calls are under way.
+        tokens_used: what `tokens` was told.
     """
 
     prompt: tuple[Mapping[str, Any], ...]
@@ -170,6 +90,7 @@ class Turn:
     host: SessionHost = field(repr=False)
     cancelled: bool = False
     tools_running: int = 0
+    tokens_used: Mapping[str, int] = field(default_factory=dict)
     _said: list[str] = field(default_factory=list)
 
     @property
@@ -178,8 +99,18 @@ class Turn:
         return text_of(self.prompt)
 
     @property
+    def images(self) -> tuple[Image, ...]:
+        """The pictures of the prompt."""
+        return images_of(self.prompt)
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The files and other resources that the prompt links to or embeds."""
+        return resources_of(self.prompt)
+
+    @property
     def said(self) -> str:
-        """What the agent has said in this turn."""
+        """What the agent has said in this turn so far."""
         return "".join(self._said)
 
     # Speaking.
@@ -198,6 +129,35 @@ class Turn:
         steps = [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries]
         told = [{"content": s.content, "priority": s.priority, "status": s.status} for s in steps]
         self.update("plan", entries=told)
+
+    def usage(
+        self, used: int, size: int, *, cost: float | None = None, currency: str = "USD"
+    ) -> None:
+        """Tell how full the model's context window is, and what the session has cost so far.
+
+        Args:
+            used: tokens that are in the window now.
+            size: tokens that it can hold.
+            cost: of the whole session, None if it is not known.
+            currency: of the cost, an ISO 4217 code.
+        """
+        price = {} if cost is None else {"cost": {"amount": cost, "currency": currency}}
+        self.update("usage_update", used=used, size=size, **price)
+
+    def tokens(self, *, input: int = 0, output: int = 0, **others: int) -> None:  # noqa: A002
+        """Tell what this turn has taken of the model; it goes out with the turn's end.
+
+        Each call adds. Further counts are named as the protocol does, in snake_case: `thought`,
+        `cached_read`, `cached_write`.
+        """
+        unknown = others.keys() - _TOKENS.keys()
+        if unknown:
+            raise ValueError(f"unknown counts: {', '.join(sorted(unknown))}")
+        counts = dict(self.tokens_used)
+        for name, count in {"input": input, "output": output, **others}.items():
+            counts[_TOKENS[name]] = counts.get(_TOKENS[name], 0) + count
+        counts["totalTokens"] = sum(n for name, n in counts.items() if name != "totalTokens")
+        self.tokens_used = counts
 
     def update(self, kind: str, /, **fields: Any) -> None:
         """Send any update: its `sessionUpdate` word and its fields, JSON values."""
@@ -248,21 +208,56 @@ class Turn:
         that goes on afterwards, use `call.ask()` inside `turn.tool`.
         """
         told = self._told(title, kind, raw_input, locations, content)
+        return await self._ask_alone(told, OPTIONS) is not None
+
+    async def choose(
+        self,
+        title: str,
+        options: Mapping[str, str] | Sequence[str],
+        *,
+        kind: str = "other",
+        raw_input: Any = None,
+        content: Sequence[Mapping[str, Any]] = (),
+    ) -> str | None:
+        """Have a person choose one of several options; return its id, None for none of them.
+
+        None is also what comes of a no, of nobody who answers in time, and of anything that is not
+        clearly one of the options. Each choice is good for this once.
+
+        Args:
+            title: the question.
+            options: ids with what is shown for them; or ids that are shown as they are.
+            kind: what it is about, as for a tool call.
+            raw_input: the same.
+            content: the same.
+        """
+        named = (
+            options if isinstance(options, Mapping) else dict(zip(options, options, strict=True))
+        )
+        if not named or NO in named or len(named) != len(options):
+            raise ValueError(f"options must be named each by an id of its own, other than {NO}")
+        offered = [Option(name, text, OptionKind.ALLOW_ONCE) for name, text in named.items()]
+        none = Option(NO, "None of these", OptionKind.REJECT_ONCE)
+        told = self._told(title, kind, raw_input, (), content)
+        return await self._ask_alone(told, (*offered, none))
+
+    async def _ask_alone(self, told: Told, options: Sequence[Option]) -> str | None:
+        """Put a question as a tool call of its own, which ends with the answer."""
         call = self._announce(told, "pending")
         call.status = "failed"
         try:
-            if await call.ask():
+            chosen = await call.choose(options)
+            if chosen is not None:
                 call.status = "completed"
-                return True
-            return False
+            return chosen
         finally:
             self.update("tool_call_update", toolCallId=call.id, status=call.status)
 
-    async def decide(self, ask: PermissionAsk) -> bool:
-        """Put a question to the session's host; True only for an offered option that allows."""
+    async def decide(self, ask: PermissionAsk) -> str | None:
+        """Put a question to the session's host; return the offered option that allows, if any."""
         decision = await self.host.ask(ask)
         valid = decision.effect is Effect.ALLOW and policy.still_valid(ask, decision)
-        return valid and not self.cancelled
+        return decision.option_id if valid and not self.cancelled else None
 
     def absolute(self, path: str) -> str:
         """Return a path as the protocol wants it: absolute, relative ones taken from `cwd`."""
@@ -275,13 +270,21 @@ class Turn:
         raw_input: Any,
         locations: Sequence[str],
         content: Sequence[Mapping[str, Any]],
-    ) -> _Told:
+    ) -> Told:
         paths = tuple(self.absolute(path) for path in locations)
         # A copy, for the agent may go on changing what it passed; and proof that it is JSON.
         frozen = None if raw_input is None else json.loads(strict.dumps(raw_input))
-        return _Told(title, ToolKind(kind), frozen, paths, tuple(dict(item) for item in content))
+        told = Told(title, ToolKind(kind), frozen, paths, ())
+        for item in content:
+            told = told.with_content(self._placed(item))
+        return told
 
-    def _announce(self, told: _Told, status: str) -> ToolCall:
+    def _placed(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an item of content, its path as the protocol wants it."""
+        path = item.get("path")
+        return {**item, "path": self.absolute(path)} if isinstance(path, str) else dict(item)
+
+    def _announce(self, told: Told, status: str) -> ToolCall:
         call = ToolCall(self, f"call-{uuid.uuid4().hex[:12]}", told)
         self.update("tool_call", toolCallId=call.id, status=status, **told.fields())
         return call

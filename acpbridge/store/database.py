@@ -24,7 +24,7 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PARTS: Final = ("-wal", "-shm", "")
 
 # Another process holds the file for moments only: a checkpoint, or a person with the sqlite3 shell.
-_BUSY_SECONDS: Final = 5.0
+BUSY_MILLISECONDS: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _connect(path: Path, schema: Schema) -> sqlite3.Connection:
     path.touch(mode=0o600)
     path.chmod(0o600)  # SQLite gives its side files the same mode
     connection = sqlite3.connect(
-        path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None, check_same_thread=False
     )
     connection.text_factory = _text
     try:

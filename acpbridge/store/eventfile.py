@@ -14,7 +14,14 @@ from urllib.parse import quote
 from zlib import crc32
 
 from acpbridge.model.ports import Faults
-from acpbridge.store.database import Schema, is_damage, open_database, rebuild, transaction
+from acpbridge.store.database import (
+    BUSY_MILLISECONDS,
+    Schema,
+    is_damage,
+    open_database,
+    rebuild,
+    transaction,
+)
 from acpbridge.store.ring import CHUNK_BYTES, Chunk
 
 _SCHEMA: Final = Schema(
@@ -36,6 +43,7 @@ _SCHEMA: Final = Schema(
     tables=("events",),
     settings=(
         "page_size=16384",  # 0.8 us of CPU an event; 2.4 with pages of 4 KiB
+        "auto_vacuum=INCREMENTAL",  # what is deleted can be given back to the disk bit by bit
         "journal_mode=WAL",
         "synchronous=NORMAL",  # safe against SIGKILL; decisions go to the ledger, which is FULL
         "journal_size_limit=33554432",
@@ -51,6 +59,18 @@ _SELECT: Final = (
     "SELECT first_seq, checksum, lines FROM events"
     " WHERE session_key = ? AND last_seq > ? AND last_seq <= ? ORDER BY last_seq"
 )
+
+# The oldest first: what is left when a deletion is cut off is the end of a log, and its numbers.
+_DELETE: Final = (
+    "DELETE FROM events WHERE rowid IN"
+    " (SELECT rowid FROM events WHERE session_key = ? ORDER BY last_seq LIMIT ?)"
+)
+
+# One step of a deletion and of giving space back: 16 MiB and 4 MiB, so that commits come between.
+DELETE_ROWS: Final = 64
+_RECLAIM_PAGES: Final = 256
+
+_INCREMENTAL: Final = 2
 
 Row = dict[str, str | int | bytes]
 
@@ -142,6 +162,56 @@ class EventFile:
                 self._suspect = True
             raise
         return first, lines
+
+    def forget(self, session: str) -> bool:
+        """Delete the oldest rows of a session; tell whether there may be more.
+
+        Raises:
+            sqlite3.Error, OSError: nothing is certain; to be called again.
+        """
+        if not self.path.exists():
+            return False
+        try:
+            connection = self._open()
+            with transaction(connection):
+                deleted = connection.execute(_DELETE, (session, DELETE_ROWS)).rowcount
+        except (sqlite3.Error, OSError) as error:
+            self._drop(error)
+            raise
+        return deleted == DELETE_ROWS
+
+    def reclaim(self) -> bool:
+        """Give some of the free space back to the disk; tell whether there is more."""
+        if not self.path.exists():
+            return False
+        try:
+            connection = self._open()
+            if connection.execute("PRAGMA auto_vacuum").fetchone() != (_INCREMENTAL,):
+                connection.execute("VACUUM")  # made by an earlier version: once for all
+            connection.execute(f"PRAGMA incremental_vacuum({_RECLAIM_PAGES})").fetchall()
+            (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+            if free:
+                return True
+            # A reader may hold the log of writes: then the next checkpoint shortens it.
+            connection.execute("PRAGMA busy_timeout=0")
+            with suppress(sqlite3.OperationalError):
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
+        except (sqlite3.Error, OSError) as error:
+            self._drop(error)
+            raise
+        return False
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many bytes of lines are stored, by session."""
+        if not self.path.exists():
+            return {}
+        query = "SELECT session_key, sum(length(lines)) FROM events GROUP BY session_key"
+        try:
+            return dict(self._open().execute(query).fetchall())
+        except (sqlite3.Error, OSError) as error:
+            self._drop(error)
+            raise
 
     def mend(self) -> None:
         """Rebuild the file if a read or a write has met damage; make it where it is missing."""

@@ -11,6 +11,7 @@ from typing import Self
 import anyio
 import anyio.lowlevel
 
+from acpbridge.errors import BridgeError
 from acpbridge.store.ring import Stream
 
 History = Callable[[Stream, int], Awaitable[tuple[int, list[bytes]]]]
@@ -23,30 +24,55 @@ class Follower:
         stream: of the session.
         history: reads stored lines after a number.
         after: number of the last event that is not wanted any more, 0 to begin at the first.
+        upto: number at which it has read enough; None to wait for what comes.
+        stored: whether to read the stored, redacted copy alone, however new an event is.
 
     Attributes:
         position: number of the last event that was returned.
         redacted: whether the last read came from the stored, redacted copy.
     """
 
-    def __init__(self, stream: Stream, history: History, after: int) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        history: History,
+        after: int,
+        *,
+        upto: int | None = None,
+        stored: bool = False,
+    ) -> None:
         self.position = after
         self.redacted = False
         self._stream = stream
         self._history = history
+        self._upto = upto
+        self._stored = stored
         self._closed = False
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest event that can be read."""
+        return self._stream.committed
 
     async def read(self) -> list[bytes]:
         """Return the next lines, at least one and at most 256 KiB or one line; wait for them.
 
+        None are returned only once `upto` is reached.
+
         Raises:
             anyio.ClosedResourceError: the follower was closed.
-            BridgeError: `internal` or `store_full`, when older events cannot be read from the disk.
+            BridgeError: `internal` or `store_full`, when older events cannot be read from the disk;
+                `no_such_session`, when the session was deleted.
         """
         await anyio.lowlevel.checkpoint_if_cancelled()
         while True:
             if self._closed:
                 raise anyio.ClosedResourceError
+            if self._stream.gone:
+                name = self._stream.name
+                raise BridgeError("no_such_session", f"The session {name} was deleted.")
+            if self._upto is not None and self.position >= self._upto:
+                return []
             lines = await self._next()
             if lines:
                 return lines
@@ -56,7 +82,7 @@ class Follower:
         if self.position >= stream.committed:
             await stream.news()
             return []
-        lines = stream.since(self.position)
+        lines = None if self._stored else stream.since(self.position)
         self.redacted = lines is None
         if lines is not None:
             self.position += len(lines)
@@ -68,7 +94,7 @@ class Follower:
         return lines
 
     def _beyond_loss(self, upto: int) -> int:
-        recent = self._stream.recent
+        recent = () if self._stored else self._stream.recent
         return recent[0].first - 1 if recent and recent[0].first <= upto else upto
 
     async def aclose(self) -> None:

@@ -17,7 +17,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision
 from acpbridge.model.ports import Faults, no_faults
-from acpbridge.model.sessions import Outcome, RunRecord, SessionRecord
+from acpbridge.model.sessions import CloseReason, Outcome, RunRecord, SessionRecord
 from acpbridge.store.database import Opened, open_database, store_error, transaction
 from acpbridge.store.records import (
     OutboxEntry,
@@ -32,12 +32,15 @@ from acpbridge.store.records import (
     write_outbox,
 )
 from acpbridge.store.tables import (
+    LAST_USED,
     OUTBOX,
     QUESTIONS,
     RUNS,
     SCHEMA,
     SESSIONS,
+    UNFINISHED,
     RecoveryReport,
+    delete_sessions,
     insert_run,
     recover,
     upsert_session,
@@ -48,6 +51,8 @@ T = TypeVar("T")
 FILE_NAME: Final = "state.db"
 
 _CLOSE_SECONDS: Final = 2.0
+
+_NOBODY: Final[Mapping[str, CloseReason]] = {}
 
 
 class Ledger:
@@ -177,14 +182,33 @@ class Ledger:
         rows = await self._rows(f"{OUTBOX} WHERE state = 'pending' ORDER BY rowid")
         return [read_outbox(*row) for row in rows]
 
-    async def recover(self, now: str) -> RecoveryReport:
+    async def last_used(self) -> dict[str, str]:
+        """Return when each session that ever had a run last took or ended one, by its key."""
+        return dict(await self._rows(LAST_USED))
+
+    async def unfinished(self) -> set[str]:
+        """Return the keys of sessions with a run under way or a delivery to be made."""
+        return {key for (key,) in await self._rows(UNFINISHED)}
+
+    async def forget(self, keys: list[SessionKey]) -> None:
+        """Delete sessions with their runs, questions and deliveries, all or none of them."""
+        names = [str(key) for key in keys]
+        await self._change(lambda connection: delete_sessions(connection, names))
+
+    async def recover(
+        self, now: str, killed: Mapping[str, CloseReason] = _NOBODY
+    ) -> RecoveryReport:
         """End what only a living daemon could go on with; once, at the daemon's start.
 
         Sessions: running and starting become interrupted, ready and stopping idle. Runs
         under way become interrupted, open questions cancelled: never allowed.
+
+        Args:
+            now: ISO 8601, UTC.
+            killed: sessions that a person ended past the earlier daemon: they are closed.
         """
         notices = self.notices
-        return await self._call(lambda connection: recover(connection, now, notices))
+        return await self._call(lambda connection: recover(connection, now, notices, killed))
 
     async def __aenter__(self) -> Self:
         try:

@@ -3,6 +3,8 @@
 The shape of a line is the model's alone: a template is cut from a line that the model rendered.
 """
 
+import re
+
 from acpbridge.model.events import Event, Fact, Stamp, render
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.ports import Clock
@@ -10,8 +12,18 @@ from acpbridge.model.ports import Clock
 # Stands for the time in a template: no JSON text contains the byte itself.
 _MARK = "\0"
 
+# The time stands third in a line, after the number and the epoch.
+_TIME = re.compile(rb'"at":"([^"]*)"')
+_HEAD = 512
+
 # How exact the time of an event is, in seconds; within it the text is not made anew.
 _TICK = 0.001
+
+
+def time_of(line: bytes) -> str:
+    """Return the time of a rendered event, "" if it has none."""
+    found = _TIME.search(line, 0, _HEAD)
+    return "" if found is None else found[1].decode()
 
 
 class Timestamps:

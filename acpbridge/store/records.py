@@ -19,6 +19,7 @@ from acpbridge.model.sessions import (
     SessionRecord,
     SessionState,
 )
+from acpbridge.model.settings import Settings
 
 T = TypeVar("T")
 
@@ -101,6 +102,10 @@ def write_session(record: SessionRecord) -> str:
             "closeReason": record.close_reason,
             "lastError": _plain(record.last_error),
             "opens": record.opens,
+            "openedAt": record.opened_at,
+            "formerSessionIds": record.former_session_ids,
+            "settings": record.settings.to_json(),
+            "mcpServers": record.mcp_servers,
             "additionalDirectories": record.additional_directories,
             "authSource": record.auth_source,
             "definition": _plain(record.definition),
@@ -130,6 +135,11 @@ def read_session(text: str) -> SessionRecord:
             close_reason=_maybe(CloseReason, fields["closeReason"]),
             last_error=_maybe(dict, fields["lastError"]),
             opens=fields["opens"],
+            # An older version wrote none of these.
+            opened_at=fields.get("openedAt", ""),
+            former_session_ids=tuple(fields.get("formerSessionIds", ())),
+            settings=Settings.from_json(fields.get("settings", {})),
+            mcp_servers=tuple(fields.get("mcpServers", ())),
             additional_directories=tuple(fields["additionalDirectories"]),
             auth_source=fields["authSource"],
             definition=dict(fields["definition"]),

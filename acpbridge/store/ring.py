@@ -62,9 +62,10 @@ class Stream:
         committed: number of the newest event that may be shown.
         filling: the chunk that takes the next event, None to begin one.
         recent: committed chunks that the ring still holds, without a gap up to `committed`.
+        gone: whether the session was deleted: nothing more can be read of it.
     """
 
-    __slots__ = ("_news", "committed", "filling", "key", "last", "name", "recent")
+    __slots__ = ("_news", "committed", "filling", "gone", "key", "last", "name", "recent")
 
     def __init__(self, key: SessionKey, last: int) -> None:
         self.key = key
@@ -72,6 +73,7 @@ class Stream:
         self.last = self.committed = last
         self.filling: Chunk | None = None
         self.recent: deque[Chunk] = deque()
+        self.gone = False
         self._news: anyio.Event | None = None
 
     def add(self, line: bytes) -> Chunk | None:
@@ -106,6 +108,11 @@ class Stream:
         if self._news is None:
             self._news = anyio.Event()
         await self._news.wait()
+
+    def end(self) -> None:
+        """Tell everybody who follows it that the session was deleted."""
+        self.gone = True
+        self.wake()
 
     def wake(self) -> None:
         """Let everybody look again who waits for news."""

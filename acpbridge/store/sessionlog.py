@@ -16,19 +16,24 @@ from typing import Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Event
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.ports import Clock, Faults, no_faults
+from acpbridge.store.database import store_error
 from acpbridge.store.eventfile import EventFile
 from acpbridge.store.follower import Follower
-from acpbridge.store.lines import Template, Timestamps
+from acpbridge.store.lines import Template, Timestamps, time_of
 from acpbridge.store.ring import Chunk, Ring, Stream
 from acpbridge.store.writer import Writer
 
 RING_BYTES: Final = 4 * 1024 * 1024
 PENDING_BYTES: Final = 8 * 1024 * 1024
+
+# What counts as the store; damaged files that were moved aside are a person's business.
+_FILES: Final = ("events.db", "events.db-wal")
 
 _THREADS: Final = 2
 _FLUSH_SECONDS: Final = 5.0
@@ -103,14 +108,84 @@ class SessionLog:
         while stream.committed < wanted:
             await stream.news()
 
-    def follow(self, key: SessionKey, after: int = 0) -> Follower:
-        """Return a cursor over the session's events with numbers greater than `after`."""
+    def follow(
+        self, key: SessionKey, after: int = 0, *, live: bool = True, stored: bool = False
+    ) -> Follower:
+        """Return a cursor over the session's events with numbers greater than `after`.
+
+        Args:
+            key: of the session.
+            after: number of the last event that is not wanted.
+            live: whether it waits for what comes; else it ends with what is on disk now.
+            stored: whether it reads the stored, redacted copy alone.
+        """
         session = self._sessions[key]
-        return Follower(session.stream, session.writer.history, after)
+        upto = None if live else session.stream.committed
+        return Follower(session.stream, session.writer.history, after, upto=upto, stored=stored)
+
+    async def number_before(self, key: SessionKey, at: str) -> int:
+        """Return the number of the last event before a moment, 0 if there is none.
+
+        Args:
+            key: of an open session.
+            at: ISO 8601, UTC, in milliseconds, as in the events.
+
+        Raises:
+            BridgeError: `internal` or `store_full`, when the log cannot be read.
+        """
+        session = self._sessions[key]
+        low, high = 0, session.stream.committed
+        while low < high:
+            middle = (low + high) // 2
+            number, lines = await session.writer.history(session.stream, middle)
+            if lines and time_of(lines[0]) < at:
+                low = number
+            else:
+                high = middle
+        return low
 
     def last_seq(self, key: SessionKey) -> int:
         """Return the number of the session's newest event, committed or not."""
         return self._sessions[key].stream.last
+
+    # ---- Keeping it small ----
+
+    async def forget(self, key: SessionKey) -> None:
+        """Delete the events of a session that nobody appends to any more; its followers end.
+
+        Raises:
+            BridgeError: `store_full`, when they cannot be deleted, or not all of them.
+        """
+        session = self._sessions.get(key)
+        if session is not None:
+            # What is committed after the deletion would be left for ever.
+            with anyio.move_on_after(_FLUSH_SECONDS) as waiting:
+                await self.committed(key)
+            if waiting.cancelled_caught:
+                raise BridgeError("store_full", f"The last events of {key} are not on disk yet.")
+            session.stream.end()
+            self._sessions.pop(key, None)
+        await self._writers.of(key.agent).forget(str(key))
+
+    async def reclaim(self, agent: AgentId) -> None:
+        """Give the space of an agent's deleted events back to the disk.
+
+        Raises:
+            BridgeError: `store_full`, when its database cannot be written.
+        """
+        await self._writers.of(agent).reclaim()
+
+    async def sizes(self, agent: AgentId) -> dict[str, int]:
+        """Return how many bytes of events are stored, by the session's key.
+
+        Raises:
+            BridgeError: `store_full`, when its database cannot be read.
+        """
+        return await self._writers.of(agent).sizes()
+
+    async def bytes_on_disk(self) -> int:
+        """Return how much room all databases take, with what is not yet merged into them."""
+        return await self._writers.bytes_on_disk()
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -204,6 +279,16 @@ class _Writers:
             self._writers[agent] = writer
             self._tasks.start_soon(writer.run, name=f"log of {agent}")
         return writer
+
+    async def bytes_on_disk(self) -> int:
+        def look() -> int:
+            found = self._agents.glob("*/sessions/events.db*")
+            return sum(path.stat().st_size for path in found if path.name in _FILES)
+
+        try:
+            return await run_sync(look, limiter=self._readers)
+        except OSError as error:
+            raise store_error(error, self._agents) from error
 
     def notices(self) -> tuple[str, ...]:
         return tuple(text for writer in self._writers.values() for text in writer.file.notices)

@@ -4,12 +4,18 @@ Columns are what rows are looked up by; `record` is the whole. Above is the ledg
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from acpbridge.model.permission import Decision, Effect, Reason
-from acpbridge.model.sessions import Outcome, RunRecord, SessionRecord, SessionState
+from acpbridge.model.sessions import (
+    CloseReason,
+    Outcome,
+    RunRecord,
+    SessionRecord,
+    SessionState,
+)
 from acpbridge.store.database import Schema, transaction
 from acpbridge.store.records import (
     UnreadableError,
@@ -66,11 +72,21 @@ QUESTIONS: Final = (
     "SELECT id, session_key, turn, asked_at, expires_at, decided_at, decision FROM questions"
 )
 
+# The times are text of one shape in UTC, so that the greatest is the latest.
+LAST_USED: Final = (
+    "SELECT session_key, max(coalesce(json_extract(ending, '$[3]'),"
+    " json_extract(record, '$.acceptedAt'))) FROM runs GROUP BY session_key"
+)
+UNFINISHED: Final = (
+    "SELECT session_key FROM runs WHERE outcome IS NULL UNION SELECT session_key FROM runs"
+    " JOIN outbox ON outbox.run_id = runs.run_id WHERE outbox.state = 'pending'"
+)
+
 # Where a session of a daemon that is gone stands: its process is dead, its record is not.
 _AFTER_RESTART: Final = {
     SessionState.RUNNING: SessionState.INTERRUPTED,
     SessionState.READY: SessionState.IDLE,
-    # Nothing starts but for a turn.
+    # Nothing starts but for a turn, or for a person who will see that it did not come up.
     SessionState.STARTING: SessionState.INTERRUPTED,
     SessionState.STOPPING: SessionState.IDLE,
 }
@@ -124,13 +140,30 @@ def insert_run(connection: sqlite3.Connection, record: RunRecord) -> bool:
     return done.rowcount == 1
 
 
-def recover(connection: sqlite3.Connection, now: str, notices: tuple[str, ...]) -> RecoveryReport:
+def delete_sessions(connection: sqlite3.Connection, names: Sequence[str]) -> None:
+    """Delete sessions by key, and all that belongs to them; at most some hundreds at a time."""
+    marks = ",".join("?" * len(names))
+    of_them = f"session_key IN ({marks})"
+    connection.execute(
+        f"DELETE FROM outbox WHERE run_id IN (SELECT run_id FROM runs WHERE {of_them})",  # noqa: S608 -- marks only
+        names,
+    )
+    for table in ("runs", "questions", "sessions"):
+        connection.execute(f"DELETE FROM {table} WHERE {of_them}", names)  # noqa: S608 -- our own names
+
+
+def recover(
+    connection: sqlite3.Connection,
+    now: str,
+    notices: tuple[str, ...],
+    killed: Mapping[str, CloseReason],
+) -> RecoveryReport:
     """Drop what cannot be read, then end what only a living daemon could go on with."""
     with transaction(connection):
         unreadable = _drop_unreadable(connection)
         return RecoveryReport(
-            tuple(_recover_sessions(connection)),
-            tuple(_recover_runs(connection, now)),
+            tuple(_recover_sessions(connection, killed)),
+            tuple(_recover_runs(connection, now, killed)),
             tuple(_recover_questions(connection, now)),
             unreadable,
             notices,
@@ -162,24 +195,34 @@ def _read_keyed(row: tuple[str, str]) -> SessionRecord:
     return record
 
 
-def _recover_sessions(connection: sqlite3.Connection) -> Iterator[SessionRecord]:
+def _recover_sessions(
+    connection: sqlite3.Connection, killed: Mapping[str, CloseReason]
+) -> Iterator[SessionRecord]:
     for (text,) in connection.execute(SESSIONS).fetchall():
         record = read_session(text)
-        if record.state not in _AFTER_RESTART:
+        reason = killed.get(str(record.key))
+        if reason is not None and record.state is not SessionState.CLOSED:
+            after = replace(record, state=SessionState.CLOSED, close_reason=reason)
+        elif record.state in _AFTER_RESTART:
+            after = replace(record, state=_AFTER_RESTART[record.state])
+        else:
             continue
-        after = replace(record, state=_AFTER_RESTART[record.state])
         upsert_session(connection, after)
         yield after
 
 
-def _recover_runs(connection: sqlite3.Connection, now: str) -> Iterator[str]:
-    ending = write_ending(Outcome.INTERRUPTED, None, None, now)
-    for rowid, text in connection.execute(
-        "SELECT rowid, record FROM runs WHERE outcome IS NULL"
+def _recover_runs(
+    connection: sqlite3.Connection, now: str, killed: Mapping[str, CloseReason]
+) -> Iterator[str]:
+    for rowid, key, text in connection.execute(
+        "SELECT rowid, session_key, record FROM runs WHERE outcome IS NULL"
     ).fetchall():
+        outcome, stop_reason = Outcome.INTERRUPTED, None
+        if key in killed:
+            outcome, stop_reason = Outcome.CANCELLED, "cancelled"
+        ending = write_ending(outcome, stop_reason, None, now)
         connection.execute(
-            "UPDATE runs SET outcome = ?, ending = ? WHERE rowid = ?",
-            (Outcome.INTERRUPTED, ending, rowid),
+            "UPDATE runs SET outcome = ?, ending = ? WHERE rowid = ?", (outcome, ending, rowid)
         )
         yield read_run(text, ending).run_id
 

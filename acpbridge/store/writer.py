@@ -103,6 +103,32 @@ class Writer:
             message = f"{self.file.path} cannot be read: {error}."
             raise BridgeError("internal", message) from error
 
+    async def forget(self, name: str) -> None:
+        """Delete what is stored of a session, in steps between which others commit.
+
+        Raises:
+            BridgeError: `store_full`, when it cannot be deleted, or not all of it.
+        """
+        while await self._locked(lambda: self.file.forget(name), abandon=False):
+            pass
+
+    async def reclaim(self) -> None:
+        """Give the space of what was deleted back to the disk, in steps.
+
+        Raises:
+            BridgeError: `store_full`, when the file cannot be written.
+        """
+        while await self._locked(self.file.reclaim, abandon=False):
+            pass
+
+    async def sizes(self) -> dict[str, int]:
+        """Return how many bytes are stored, by session.
+
+        Raises:
+            BridgeError: `store_full`, when the file cannot be read.
+        """
+        return await self._locked(self.file.sizes, abandon=False)
+
     async def run(self) -> None:
         """Commit what comes, until `finish` and everything is on disk, or `abandon`."""
         signals = self._signals

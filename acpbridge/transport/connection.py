@@ -16,15 +16,15 @@ from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
-import structlog
 
 from acpbridge.errors import BridgeError
+from acpbridge.logline import Logger
 from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Answer, Call, Incoming, Noise, Notification, Peer, Withdrawn
 from acpbridge.transport.memory import ByteReceive, ByteSend
 from acpbridge.transport.tasks import Owner, background
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Message = TypeVar("Message", Call, Notification)
 
@@ -94,6 +94,7 @@ class Connection(Owner):
 
     Attributes:
         on_noise: told inline of what was no message; cannot block, should not fail.
+        first_noise: the first of it.
     """
 
     def __init__(  # noqa: PLR0913 - two streams, a handler, and hooks by keyword
@@ -124,6 +125,7 @@ class Connection(Owner):
         self._quiet: float | None = None
         self._reading = anyio.CancelScope()
         self.on_noise: Callable[[Noise], None] = lambda _noise: None
+        self.first_noise: Noise | None = None
         self.noise = 0
         self.malformed_requests = 0
         self.closed = anyio.Event()
@@ -352,6 +354,7 @@ class Connection(Owner):
             scope.cancel()
 
     def _heard_noise(self, noise: Noise) -> None:
+        self.first_noise = self.first_noise or noise
         self.noise += 1
         self.malformed_requests += noise.malformed_request
         if self.noise <= NOISE_LOGGED or self.noise & (self.noise - 1) == 0:

@@ -2,11 +2,17 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from acpbridge.transport.pipes import PipeReader
+
+# One process in between, which ends at once: whoever starts the daemon may live long, and is not to
+# have it as a child that nobody waits for.
+_FORK: Final = "import os, sys\nif os.fork() == 0:\n    os.execv(sys.argv[1], sys.argv[1:])\n"
 
 
 def start_detached(
@@ -15,7 +21,7 @@ def start_detached(
     """Start a process in a session of its own; return what it writes to say that it is ready.
 
     Args:
-        argv: the program; `ready_option` and the number of a descriptor are added.
+        argv: the program, by its path; `ready_option` and the number of a descriptor are added.
         env: the whole environment.
         log: where its stdout and stderr are appended; made with mode 0600.
         ready_option: the option that takes the descriptor.
@@ -30,8 +36,9 @@ def start_detached(
         stack.callback(os.close, write)
         guard = stack.enter_context(ExitStack())
         guard.callback(os.close, read)
-        process = subprocess.Popen(
-            (*argv, ready_option, str(write)),
+        subprocess.run(
+            (sys.executable, "-I", "-S", "-c", _FORK, *argv, ready_option, str(write)),
+            check=False,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -40,8 +47,6 @@ def start_detached(
             pass_fds=(write,),
             start_new_session=True,
         )
-        # It outlives us on purpose: nobody here waits for it, and init will.
-        process.returncode = 0
         os.set_blocking(read, False)
         guard.pop_all()
         return PipeReader(read)

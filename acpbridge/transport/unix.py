@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-from anyio.abc import SocketAttribute, SocketListener, SocketStream
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, UNIXSocketStream
 
 from acpbridge.errors import BridgeError
+
+# Between two tries while a backlog is full, as that of a frozen daemon is. Seconds.
+BACKLOG_PAUSE: Final = 0.05
 
 _UCRED: Final = struct.Struct("3i")  # pid, uid, gid: struct ucred of unix(7)
 
@@ -49,13 +52,27 @@ async def listen(path: Path) -> SocketListener:
 
 
 async def connect(path: Path) -> SocketStream:
-    """Connect to the socket.
+    """Connect to the socket; waits while whoever listens has no room for another one.
 
     Raises:
         BridgeError: `not_our_socket`, when somebody else owns the other end.
         OSError: when nobody listens.
     """
-    stream = await anyio.connect_unix(path)
+    # Not anyio's own: where the backlog is full the kernel says EAGAIN, which asyncio takes for a
+    # connect under way and then for a connection.
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(0)
+        while True:
+            try:
+                sock.connect(os.fspath(path))
+                break
+            except BlockingIOError:
+                await anyio.sleep(BACKLOG_PAUSE)
+        stream = await UNIXSocketStream.from_socket(sock)
+    except BaseException:
+        sock.close()
+        raise
     if peer_credentials(stream).uid != os.getuid():
         await stream.aclose()
         raise BridgeError("not_our_socket", f"{path} is served by another user.")

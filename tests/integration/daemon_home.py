@@ -84,6 +84,15 @@ class Home:
         )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
+    def run_inside(self, mark: str, *args: str, limit: float = LIMIT) -> Done:
+        """Run a command as if a session had started it: it bears the session's marker."""
+        before = self.env
+        self.env = before | {"ACPBRIDGE_MARK": mark}
+        try:
+            return self.run(*args, limit=limit)
+        finally:
+            self.env = before
+
     @contextmanager
     def running(self, *args: str) -> Iterator["subprocess.Popen[bytes]"]:
         """Run a command beside the test, and end it with the block."""

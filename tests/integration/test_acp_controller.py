@@ -11,6 +11,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
 from acpbridge.model.events import Fact
 from acpbridge.model.permission import Decision, PermissionAsk
+from acpbridge.runtimes.acp import _AcpSession
 from acpbridge.runtimes.base import Load, New, Resume, RuntimeSession
 from tests.integration.agents import fake_session, received
 from tests.unit.runtimes.scenarios import HANG, Recorder, allow, text
@@ -51,10 +52,22 @@ async def test_an_agent_that_refuses_initialize_did_not_start(tmp_path: Path) ->
     assert error.code == "start_failed"
 
 
-async def test_a_banner_on_stdout_hinders_nothing(tmp_path: Path) -> None:
+async def test_a_banner_on_stdout_is_counted_and_hinders_nothing(tmp_path: Path) -> None:
+    host = Recorder()
     with anyio.fail_after(HANG):
-        async with fake_session(tmp_path, Recorder(), "--banner", "Loaded.") as session:
-            await session.open(New())
+        async with fake_session(tmp_path, host, "--banner", "Loaded.") as session:
+            opened = await session.open(New())
+            assert (await session.prompt(text("say on"))).stop_reason == "end_turn"
+            assert isinstance(session, _AcpSession)
+            status = session.controller.status()
+    assert (status["noise"], status["agentSessionId"]) == (1, opened["sessionId"])
+    assert host.said == "on"
+    assert "Loaded." not in str(host.events)
+    assert [m["method"] for m in received(tmp_path)] == [
+        "initialize",
+        "session/new",
+        "session/prompt",
+    ]
 
 
 # Modes.

@@ -151,7 +151,7 @@ def test_after_the_daemon_was_killed_a_session_is_interrupted(home: Home) -> Non
     pids = [process["pid"] for process in home.session()["processes"]]
     os.kill(home.daemon_pid(), signal.SIGKILL)
     assert wait_gone(pids, 5) == []
-    assert home.run("status").out == "no daemon\n"
+    assert home.run("status").out == "no daemon runs\n"
     (row,) = home.run("sessions", "--all", "--json").json["sessions"]
     assert (row["key"], row["state"]) == (key, "interrupted")
     assert home.run("sessions", "--json").json == {"sessions": []}
@@ -186,13 +186,13 @@ def test_a_question_is_answered_at_the_terminal(home: Home, tmp_path: Path) -> N
     for number, (typed, ran) in enumerate(answers):
         trace = tmp_path / f"trace-{number}"
         with home.terminal("run", f'say on\nask execute "rm x" do {trace}') as terminal:
-            shown = terminal.expect("answer [1-3, y = allow once, n = deny]: ")
+            shown = terminal.expect("answer [1-3, y = allow once, d = deny, ? = help]: ")
             assert "on\r\n" in shown
             assert "command  rm x" in shown
-            assert "1) allow once  [allow_once]  id allow_once" in shown
+            assert "1) Allow once: allow once  (id allow_once)" in shown
             terminal.type("what?\n")
             terminal.expect("that is none of the answers")
-            terminal.expect("n = deny]: ")
+            terminal.expect("? = help]: ")
             assert not trace.exists()
             terminal.type(f"{typed}\n")
             assert terminal.wait() == 0
@@ -205,11 +205,11 @@ def test_a_question_at_the_terminal_is_taken_back_and_can_be_left(
     trace = tmp_path / "trace"
     ask = f'ask execute "rm x" do {trace}\n'
     with home.terminal("run", f"{ask}{ask}say on") as terminal:
-        terminal.expect("n = deny]: ")
+        terminal.expect("? = help]: ")
         terminal.type("1")  # not sent: it must not answer the next question
         home.run("permissions", "answer", home.wait_question()["id"], "--deny")
-        terminal.expect("the question was decided elsewhere: deny by operator")
-        terminal.expect("n = deny]: ")
+        terminal.expect("the question is taken back: it was denied by operator")
+        terminal.expect("? = help]: ")
         terminal.type("\x04")
         terminal.expect("the question waits in the inbox")
         assert not trace.exists()
@@ -224,12 +224,12 @@ def test_an_option_of_unknown_kind_is_flagged_and_must_be_confirmed(
     trace = tmp_path / "trace"
     script = f'ask execute "rm x" odd:strange reject_once do {trace}\nsay on'
     with home.terminal("run", script) as terminal:
-        assert "! unknown kind" in terminal.expect("n = deny]: ")
+        assert "! unknown kind" in terminal.expect("? = help]: ")
         terminal.type("1\n")
         terminal.expect("to confirm, type the option's id (odd): ")
         terminal.type("y\n")
         terminal.expect("not confirmed")
-        terminal.expect("n = deny]: ")
+        terminal.expect("? = help]: ")
         terminal.type("1\n")
         terminal.expect("(odd): ")
         terminal.type("odd\n")
@@ -326,15 +326,15 @@ def test_kill_all_kill_by_agent_and_kill_with_nothing_to_kill(home: Home) -> Non
 def test_without_a_daemon_the_quick_commands_start_none(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         done = home.run("status", "--json")
-        assert (done.code, done.json["daemon"], done.json["sessions"]) == (0, None, [])
+        assert (done.code, done.json["daemon"], done.json["sessions"]) == (8, None, [])
         fields = {"daemon", "sessions", "unowned", "pendingPermissions", "warnings", "observedAt"}
         assert set(done.json) == fields
-        assert home.run("status").out == "no daemon\n"
-        assert home.run("kill", "--all").code == 0
-        assert home.run("kill", "some").code == 4
-        assert home.run("cancel", "some").code == 4
+        assert home.run("status").out == "no daemon runs\n"
+        assert home.run("kill", "--all").code == 8
+        assert home.run("kill", "some").code == 8
+        assert home.run("cancel", "some").code == 8
         assert home.run("daemon", "stop").code == 0
-        assert home.run("daemon", "status").out == "no daemon\n"
+        assert home.run("daemon", "status").out == "no daemon runs\n"
         assert not (home.path / "daemon.lock").exists()
 
 
@@ -373,7 +373,7 @@ def test_a_frozen_daemon_is_told_in_time_and_killed_past(home: Home) -> None:
     assert [pid for pid in pids if alive(pid)] == []
     forced = home.run("daemon", "stop", "--force", limit=30)
     assert (forced.code, alive(frozen)) == (0, False)
-    assert home.run("status").out == "no daemon\n"
+    assert home.run("status").out == "no daemon runs\n"
 
 
 def test_stop_by_force_takes_the_trees_of_a_frozen_daemon_with_it(home: Home) -> None:
@@ -463,7 +463,7 @@ def test_every_command_has_help_and_the_version_is_told(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         assert __version__ in home.run("--version").out
         listed = home.run("--help").out
-        for name in (*QUICK, "run", "permissions", "daemon", "serve"):
+        for name in (*QUICK, "run", "attach", "permissions", "daemon", "serve"):
             assert name in listed
             shown = home.run(name, "--help")
             assert (shown.code, shown.err) == (0, "")

@@ -113,6 +113,10 @@ class Bridge:
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
 
+    def stop(self) -> None:
+        """Stop the daemon; the next command starts another one."""
+        subprocess.run(self.argv("daemon", "stop"), check=True, timeout=PATIENCE)
+
     def session(self, agent: str) -> dict[str, Any]:
         """Return the row of the one live session of an agent in `status`."""
         _, status = self.call("status")

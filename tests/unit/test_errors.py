@@ -87,7 +87,7 @@ def test_an_agent_that_speaks_like_us_is_still_an_agent() -> None:
     assert (error.code, error.message, error.rpc_code) == ("turn_failed", "gone", -32603)
 
 
-LONG = "x" * 1_000_000
+LONG = "x " * REASON_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,10 @@ LONG = "x" * 1_000_000
         (True, "m: true"),
         (None, "m"),
         ("", "m"),
-        (LONG, "m: " + "x" * REASON_LIMIT + "..."),
-        ({"details": LONG}, "m: " + "x" * REASON_LIMIT + "..."),
+        (LONG, "m: " + LONG[: REASON_LIMIT - 1] + "..."),
+        ({"details": LONG}, "m: " + LONG[: REASON_LIMIT - 1] + "..."),
+        ("a " * 248 + "half-a-secret", "m: " + ("a " * 248).rstrip() + "..."),
+        ("x" * 2 * REASON_LIMIT, "m: ..."),
     ],
 )
 def test_the_reason_in_data_is_shown_in_every_shape_case_155(data: Any, shown: str | None) -> None:

@@ -11,7 +11,7 @@ import acpbridge
 ROOT = Path(acpbridge.__file__).parent
 
 FLOORS = (
-    {"errors"},
+    {"errors", "logline"},
     {"model"},
     {"config", "protocol", "redact"},
     {"transport"},
@@ -22,6 +22,7 @@ FLOORS = (
     {"logs"},
     # Three roots: `serve` and `doctor` do without router, store and daemon.
     {"app", "serving", "checking"},
+    {"embed"},  # the bridge in somebody else's program
     {"cli"},
 )
 LEVEL = {part: level for level, parts in enumerate(FLOORS) for part in parts}

@@ -10,7 +10,7 @@ import pytest
 from acpbridge.agents.demo import LARGEST, demo
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId
-from acpbridge.model.permission import Decision, PermissionAsk
+from acpbridge.model.permission import Decision, Effect, PermissionAsk, Reason
 from acpbridge.runtimes.base import New, SessionSpec
 from acpbridge.runtimes.python import PythonRuntime
 from tests.unit.runtimes.scenarios import Recorder, allow, deny, spec_fields, text
@@ -26,6 +26,12 @@ async def run(host: Recorder, cwd: Path, words: str) -> list[dict[str, Any]]:
     return host.updates
 
 
+def ends(updates: list[dict[str, Any]]) -> list[str]:
+    """Return how the tool calls ended."""
+    told = (u for u in updates if u["sessionUpdate"] == "tool_call_update")
+    return [u["status"] for u in told if "status" in u]
+
+
 async def test_it_writes_what_it_was_allowed_to(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     host = Recorder(allow)
@@ -36,7 +42,13 @@ async def test_it_writes_what_it_was_allowed_to(tmp_path: Path) -> None:
     assert (ask.subject.kind, ask.subject.locations) == ("edit", (str(target),))
     diff = {"type": "diff", "path": str(target), "oldText": None, "newText": "some words\n"}
     assert ask.subject.content == (diff,)
-    assert updates[1]["status"] == "completed"
+    assert ends(updates) == ["completed"]
+    plans = [u["entries"] for u in updates if u["sessionUpdate"] == "plan"]
+    assert [[entry["status"] for entry in plan] for plan in plans] == [
+        ["in_progress", "pending"],
+        ["completed", "in_progress"],
+        ["completed", "completed"],
+    ]
 
 
 async def test_it_shows_what_it_would_replace(tmp_path: Path) -> None:
@@ -53,7 +65,7 @@ async def test_it_says_that_it_was_denied(tmp_path: Path) -> None:
     host = Recorder(deny)
     updates = await run(host, tmp_path, "write a with b")
     assert "not allowed" in host.said
-    assert updates[1]["status"] == "failed"
+    assert ends(updates) == ["failed"]
     assert not (tmp_path / "a").exists()
 
 
@@ -98,17 +110,62 @@ async def test_a_link_that_is_put_there_after_the_question_leads_nowhere(tmp_pat
     updates = await run(host, inside, "write a with x")
     assert not outside.exists()
     assert "could not write" in host.said
-    assert updates[-2]["status"] == "failed"
+    assert ends(updates)[-1] == "failed"
 
 
 async def test_to_anything_else_it_plans_looks_and_says_what_it_is(tmp_path: Path) -> None:
     host = Recorder()
     updates = await run(host, tmp_path, "write me a poem")
     kinds = [update["sessionUpdate"] for update in updates]
-    assert kinds == ["plan", "tool_call", *["tool_call_update"] * 2, "plan", "agent_message_chunk"]
-    assert updates[1]["kind"] == "read"
+    assert kinds == [
+        *("agent_thought_chunk", "plan", "tool_call", "tool_call_update", "tool_call_update"),
+        *("plan", "usage_update", "agent_message_chunk"),
+    ]
+    assert updates[2]["kind"] == "read"
     assert "I am demo" in host.said
     assert "0 entries" in host.said
+    assert "write hello.txt with Hi there" in host.said
+    again = Recorder()
+    await run(again, tmp_path, "write me a poem")
+    assert again.said == host.said
     assert (
         "cannot be read" in (await run(Recorder(), tmp_path / "gone", "hi"))[-1]["content"]["text"]
     )
+
+
+async def test_it_has_a_person_choose_and_says_what_was_chosen(tmp_path: Path) -> None:
+    async def second(ask: PermissionAsk) -> Decision:
+        assert [(o.option_id, o.name) for o in ask.options][:3] == [
+            ("1", "red"),
+            ("2", "deep green"),
+            ("3", "orange"),
+        ]
+        return Decision(Effect.ALLOW, "2", Reason.OPERATOR)
+
+    host = Recorder(second)
+    await run(host, tmp_path, "choose red, deep green or orange, red")
+    assert host.said == "You chose deep green."
+    host = Recorder(deny)
+    await run(host, tmp_path, "choose a or b")
+    assert host.said == "You chose none of them."
+    host = Recorder(allow)
+    await run(host, tmp_path, "choose nothing")
+    assert host.asks == []
+
+
+async def test_it_counts_words_for_tokens_over_its_whole_session(tmp_path: Path) -> None:
+    host = Recorder(deny)
+    definition = AgentDefinition(AgentId("demo"), kind=RuntimeKind.PYTHON)
+    spec = SessionSpec(**spec_fields(definition, str(tmp_path)))
+    with anyio.fail_after(20):
+        async with PythonRuntime(demo).connect(spec, host) as session:
+            await session.open(New())
+            for _ in range(2):
+                result = await session.prompt(text("choose a or b"))
+                assert result.raw["usage"] == {
+                    "inputTokens": 4,
+                    "outputTokens": 5,
+                    "totalTokens": 9,
+                }
+    used = [u["used"] for u in host.updates if u["sessionUpdate"] == "usage_update"]
+    assert used == [9, 18]

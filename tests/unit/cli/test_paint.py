@@ -1,5 +1,8 @@
 """Colour changes no text, and tells apart what would come, go, or is doubtful."""
 
+import subprocess
+import sys
+
 import pytest
 
 from acpbridge.cli.paint import painted, show
@@ -22,3 +25,9 @@ def test_nothing_is_wrapped_or_cut(capsys: pytest.CaptureFixture[str]) -> None:
     long = "x" * 5000
     show(f"permission {long}")
     assert long in capsys.readouterr().err
+
+
+def test_colours_are_imported_only_where_somebody_looks() -> None:
+    code = "import acpbridge.cli.turn, sys; print(sorted({'markdown_it'} & {*sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "[]\n"

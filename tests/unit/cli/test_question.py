@@ -1,8 +1,11 @@
-"""A question shows what will happen, and a line is read as what was shown and nothing else."""
+"""A question shows what will happen, in full, and nothing in it can pass for a row of ours."""
 
 from typing import Any
 
-from acpbridge.cli.question import Answer, parse, render, ways
+import pytest
+from rich.cells import cell_len
+
+from acpbridge.cli.question import how_decided, render, time_left
 
 OPTIONS = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
@@ -89,55 +92,11 @@ def test_what_is_doubtful_is_flagged() -> None:
         {"optionId": "odd", "name": "Odd", "kind": "reject_once"},
     ]
     first, second, third, fourth = render(question(options)).splitlines()[-4:]
+    assert first.startswith("    1) [strange]  ! unknown kind")
     assert "unknown kind" in first
     assert "nobody would be asked" in second
     assert "less would be asked" in third
     assert "this id is offered twice" in fourth
-
-
-def test_numbers_ids_and_two_letters_are_answers() -> None:
-    asked = question()
-    assert parse("y\n", asked) == parse(" YES ", asked) == Answer(effect="allow")
-    assert parse("n", asked) == parse("no", asked) == Answer(effect="deny")
-    assert parse("1", asked) == Answer(option_id="yes")
-    assert parse("2", asked) == parse("ever", asked) == Answer(option_id="ever")
-    assert parse("3", asked) == Answer(option_id="no")
-    assert ways(asked) == "answer [1-3, y = allow once, n = deny]: "
-
-
-def test_anything_else_is_no_answer() -> None:
-    for line in ("", "0", "4", "-1", "1.0", "\u0661", "maybe", "Ever", "1 2"):
-        assert parse(line, question()) is None
-    assert parse("1", question([])) is None
-    assert parse("1", question("nonsense")) is None
-
-
-def test_a_number_means_the_line_that_shows_it_whatever_the_ids_are() -> None:
-    crossed = [
-        {"optionId": "2", "name": "A", "kind": "allow_once"},
-        {"optionId": "1", "name": "B", "kind": "reject_once"},
-    ]
-    assert parse("1", question(crossed)) == Answer(option_id="2")
-    assert parse("2", question(crossed)) == Answer(option_id="1")
-
-
-def test_an_id_that_is_offered_twice_cannot_be_chosen_by_its_name() -> None:
-    twice = [{"optionId": "a", "name": "A", "kind": kind} for kind in ("allow_once", "reject_once")]
-    assert parse("a", question(twice)) is None
-
-
-def test_unknown_kinds_and_modes_must_be_confirmed_and_rejections_never() -> None:
-    odd = question([{"optionId": "odd", "name": "Odd", "kind": "strange"}])
-    mode = question([{"optionId": "acceptEdits", "name": "Yes", "kind": "allow_once"}])
-    for asked in (odd, mode, question(kind="switch_mode")):
-        answer = parse("1", asked)
-        assert answer is not None
-        assert answer.confirm
-    switch = parse("y", question(kind="switch_mode"))
-    assert switch is not None
-    assert switch.confirm
-    reject = parse("3", question(kind="switch_mode"))
-    assert reject == Answer(option_id="no")
 
 
 def test_a_command_of_several_lines_cannot_pass_for_an_option() -> None:
@@ -159,3 +118,97 @@ def test_a_name_that_the_agent_chose_cannot_pass_for_a_row_of_ours() -> None:
     assert "\n  expires  never" not in text
     assert "\n  input.expires never" in text
     assert text.count("\n  options") == 1
+
+
+def test_row_04_our_own_words_for_an_option_come_before_the_agents() -> None:
+    liar = [{"optionId": "x", "name": "Reject once: No  (id no)", "kind": "allow_once"}]
+    assert render(question(liar)).endswith("    1) Allow once: Reject once: No  (id no)  (id x)")
+
+
+def test_an_agent_that_gives_no_input_only_claims_what_it_does() -> None:
+    assert "WARNING  no input was given: the title is only" in render(question())
+    assert "no input was given" not in render(question(rawInput={"command": "ls"}))
+    assert "no input was given" not in render(question(content=[diff(newText="x")]))
+
+
+def test_a_path_is_shown_once() -> None:
+    text = render(question(locations=["/f", "/g", "/g"], content=[diff(newText="x")]))
+    assert text.count("/f") == 1
+    assert text.count("/g") == 1
+
+
+def test_the_input_of_a_tool_of_mcp_is_shown_in_full() -> None:
+    deep = {"query": "x" * 80, "filter": {"and": [{"a": 1}, {"b": "rm"}]}}
+    text = render(question(rawInput={"server": "db", "arguments": deep}))
+    assert "  input.server db" in text
+    assert '\n    |         "b": "rm"\n' in text
+
+
+def test_the_time_that_is_left_is_told_as_people_say_it() -> None:
+    text = render(question(), now="2026-01-01T00:00:01.123+00:00", place=(2, 3))
+    assert "  expires  in 4 min 59 s, then it is denied" in text
+    assert text.startswith("permission 1a2b3c4d (2 of 3): execute\n")
+    for now, left in (
+        ("2026-01-01T00:04:58.6+00:00", "1 s"),
+        ("2026-01-01T00:09:00+00:00", "0 s"),
+        ("2025-12-30T23:00:00+00:00", "1 d 1 h"),
+        ("whenever", ""),
+    ):
+        assert time_left("2026-01-01T00:05:00+00:00", now) == left
+
+
+HOSTILE = {
+    "ansi": "ok\x1b[2J\x1b[31m  options",
+    "bidi": "\u202etxt.exe\u2066",
+    "line ends": "x\n  options\r\n    1) Allow once: yes  (id yes)\u2028    2) z\x85",
+    "10 kB": "a" * 10_000,
+    "10 kB of rows": ("  options" + " " * 15) * 420,
+    "wide": "\u6f22" * 3000 + "  options",
+    "combining": "a\u0301" * 5000,
+    "emoji": "\U0001f468\u200d\U0001f469" * 300,
+    "blanks": " " * 5000 + "1) Allow once",
+}
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_text_is_never_wider_than_the_terminal_nor_begins_a_row_of_ours(
+    name: str, width: int
+) -> None:
+    text = HOSTILE[name]
+    options = [{"optionId": text, "name": text, "kind": "allow_once"}, *OPTIONS]
+    full: dict[str, Any] = {
+        "rawInput": {"command": text, text: text},
+        "locations": [text],
+        "changed": [text],
+    }
+    content = [{"type": "diff", "path": text, "oldText": text, "newText": text + "!"}]
+    asked = {**question(options, **full, content=content), "title": text, "agentId": text}
+    lines = render(asked, width=width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert all(line.isprintable() for line in lines)
+    assert lines.count("  options") == 1
+    numbered = [line for line in lines if line.startswith("    1) ")]
+    assert len(numbered) == 1
+    # What can be answered comes last, behind all of the agent's text.
+    assert lines.index("  options") < lines.index(numbered[0])
+    assert any(line.startswith("    4) Reject once") for line in lines[-3:])
+
+
+def test_what_is_wrapped_is_all_there() -> None:
+    command = "".join(chr(0x41 + number % 26) for number in range(997))
+    lines = render(question(rawInput={"command": command}), width=50).splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("  command  "))
+    rest = [line.removeprefix("    : ") for line in lines[first + 1 :] if line.startswith("    : ")]
+    shown = lines[first].removeprefix("  command  ") + "".join(rest)
+    assert shown.startswith(command)
+
+
+def test_what_a_question_came_to_is_told_with_whom_and_why() -> None:
+    by = {"effect": "deny", "reason": "operator", "by": "operator:c3", "note": "not\x1b now"}
+    assert how_decided(by) == "denied by operator:c3: not⟨U+001B⟩ now"
+    late = {"effect": "deny", "reason": "timed_out", "by": "", "note": ""}
+    assert how_decided(late) == "denied because nobody answered in time"
+    gone = {"effect": "cancel", "reason": "turn_cancelled", "by": ""}
+    assert how_decided(gone) == "withdrawn because its turn was cancelled"
+    assert how_decided({"effect": "allow", "reason": "rule", "by": "run"}) == "allowed by run"

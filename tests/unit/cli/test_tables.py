@@ -1,5 +1,6 @@
 """What the quick commands print: aligned, complete, and nothing that a terminal obeys."""
 
+import time
 from typing import Any
 
 import pytest
@@ -134,7 +135,7 @@ def test_status_shows_questions_errors_and_warnings() -> None:
 
 
 def test_without_a_daemon_or_a_session_it_is_said() -> None:
-    assert tables.status_text(status(daemon=None)) == "no daemon"
+    assert tables.status_text(status(daemon=None)) == "no daemon runs"
     assert tables.status_text(status()).endswith("no live session")
     assert tables.sessions_text([], AT) == "no sessions"
 
@@ -172,3 +173,16 @@ def test_no_value_can_move_the_cursor() -> None:
     text = tables.status_text(shown) + tables.sessions_text([row], AT)
     text += tables.kill_text([{"key": evil, "tookMs": 1}])
     assert text.replace("\n", "").isprintable()
+
+
+def test_a_moment_is_the_local_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Vienna")
+    time.tzset()
+    try:
+        assert tables.clock("2026-07-01T10:00:05.123+00:00") == "12:00:05"
+        assert tables.clock("2026-07-01T10:00:05Z") == "12:00:05"
+        for odd in (None, "", "yesterday", 5, "0001-01-01T00:00:00+14:00"):
+            assert tables.clock(odd) == tables.NOTHING
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -10,6 +10,7 @@ from acpbridge.config.load import load
 from acpbridge.config.snapshot import Config, Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import agent_id
 
 HOME = "/home/ann"
 
@@ -67,6 +68,7 @@ def test_the_documented_example_loads() -> None:
     assert reviewer.mcp_servers == (server,)
     assert summariser.kind is RuntimeKind.PYTHON
     assert summariser.entry == "shop.agents:summariser"
+    assert summariser.facts.asking_mode == "default"
     assert summariser.python == f"{HOME}/src/shop/.venv/bin/python"
     assert config.limits == Limits()
     assert config.warnings == ()
@@ -256,6 +258,18 @@ def test_an_unknown_key_is_named_at_every_level(text: str, line: int, key: str) 
             "agents.list.0.runtime.entry",
         ),
         (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: 'agent.py:one'}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: '../agent.py:one'}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
+            "agents: {list: [{id: x, runtime: {kind: python, entry: 'a b:one'}}]}",
+            "agents.list.0.runtime.entry",
+        ),
+        (
             "agents: {list: [{id: x, runtime: {kind: python, entry: 'a:b', command: [x]}}]}",
             "agents.list.0.runtime",
         ),
@@ -426,3 +440,68 @@ def test_any_data_gives_a_config_or_a_config_error(value: object) -> None:
 @given(st.text())
 def test_any_text_gives_a_config_or_a_config_error(text: str) -> None:
     check_any(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "terminal", "command"),
+    [
+        ("{}", "bell", ()),
+        ("notify: osc", "osc", ()),
+        ("notify: off", "off", ()),
+        ("notify: 'off'", "off", ()),
+        ("notify: {terminal: off}", "off", ()),
+        ("notify: {command: [~/bin/call, --now]}", "bell", ("/home/me/bin/call", "--now")),
+        ("notify: {terminal: osc, command: [notify-send]}", "osc", ("notify-send",)),
+    ],
+)
+def test_how_a_person_is_called(text: str, terminal: str, command: tuple[str, ...]) -> None:
+    notify = load(text, "config.yaml", "/home/me").notify
+    assert (notify.terminal, notify.command) == (terminal, command)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("notify: loud", "notify.terminal"),
+        ("notify: 3", "notify"),
+        ("notify: true", "notify"),
+        ("notify: {command: []}", "notify.command"),
+        ("notify: {command: notify-send}", "notify.command"),
+        ("notify: {command: [./here]}", "notify.command.0"),
+        ("notify: {sound: on}", "notify.sound"),
+    ],
+)
+def test_a_mistake_in_how_a_person_is_called_is_named(text: str, key: str) -> None:
+    with pytest.raises(BridgeError) as caught:
+        load(text, "config.yaml", "/home/me")
+    assert (caught.value.code, caught.value.data["key"]) == ("config_error", key)
+
+
+def test_how_long_an_idle_daemon_lives_is_configured_and_is_for_ever_by_default() -> None:
+    assert read("").daemon.idle_exit_seconds is None
+    assert read("daemon: {}").daemon.idle_exit_seconds is None
+    for key in ("idleExitSeconds", "idle_exit_seconds"):
+        assert read(f"daemon: {{{key}: 0.5}}").daemon.idle_exit_seconds == 0.5
+    for value in ("0", "-1", "true", "'5'", ".inf", "[1]"):
+        error = problem(f"daemon:\n  idleExitSeconds: {value}\n")
+        assert (error.data["line"], error.data["key"]) == (2, "daemon.idleExitSeconds")
+    assert problem("daemon:\n  idleSeconds: 1\n").data["key"] == "daemon.idleSeconds"
+
+
+@pytest.mark.parametrize(
+    ("entry", "means"),
+    [("~/agents/one.py:one", "/home/u/agents/one.py:one"), ("/a b/one.py:one", "/a b/one.py:one")],
+)
+def test_an_agent_may_be_a_file_that_is_named_by_its_whole_path(entry: str, means: str) -> None:
+    text = f"agents: {{list: [{{id: x, runtime: {{kind: python, entry: '{entry}'}}}}]}}"
+    assert load(text, "config.yaml", "/home/u").agents[agent_id("x")].entry == means
+
+
+def test_how_long_and_how_much_is_kept_has_a_default_and_bounds() -> None:
+    assert (Limits().retention_days, Limits().max_store_mb) == (90, None)
+    config = read("limits: {retentionDays: 7, maxStoreMb: 500}")
+    assert (config.limits.retention_days, config.limits.max_store_mb) == (7, 500)
+    for key in ("retentionDays", "maxStoreMb"):
+        for value in ("0", "-1", "1.5", "true", "1e9"):
+            error = problem(f"limits:\n  {key}: {value}\n")
+            assert (error.data["line"], error.data["key"]) == (2, f"limits.{key}")

@@ -15,7 +15,8 @@ from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.transport import keeper as kernel
 
 ENTRIES = st.builds(Entry, st.integers(1, 2**22), st.integers(0, 2**60))
-TREES = st.builds(Tree, ENTRIES, ENTRIES, st.lists(ENTRIES, max_size=3).map(tuple), st.text())
+MEMBERS = st.lists(ENTRIES, max_size=3).map(tuple)
+TREES = st.builds(Tree, ENTRIES, ENTRIES, MEMBERS, st.text(), parent=st.text())
 JOURNALS = st.builds(
     Journal,
     boot_id=st.text(),
@@ -23,6 +24,7 @@ JOURNALS = st.builds(
     daemon=ENTRIES,
     keeper=ENTRIES,
     trees=st.dictionaries(st.text(), TREES, max_size=3),
+    guard=st.none() | ENTRIES,
 )
 SAMPLE = Journal(
     boot_id="boot",
@@ -39,6 +41,17 @@ def test_what_is_read_is_what_was_written(journal: Journal) -> None:
         path = Path(folder, "processes.json")
         journal.write(path)
         assert Journal.read(path) == journal
+
+
+def test_the_journal_of_a_daemon_before_an_upgrade_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "processes.json"
+    SAMPLE.write(path)
+    value = json.loads(path.read_text(encoding="utf-8"))
+    del value["guard"]
+    for tree in value["sessions"].values():
+        del tree["parent"]
+    path.write_text(json.dumps(value), encoding="utf-8")
+    assert Journal.read(path) == SAMPLE
 
 
 def test_the_file_is_ours_alone_and_no_part_of_it_is_left(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acpbridge.daemon.lock import DaemonLock, held, holder
+from acpbridge.daemon.lock import DaemonLock, held, holder, of_program
 from acpbridge.errors import BridgeError
 
 HOLDER = """
@@ -93,17 +93,17 @@ def test_the_file_that_is_in_the_way_is_named_case_65(tmp_path: Path) -> None:
     path.mkdir()
     for _ in range(2):
         error = refused(path)
-        assert error.code == "not_our_socket"
+        assert error.code == "state_directory"
         assert str(path) in error.message
         assert str(path) in error.hint
     path.rmdir()
     path.symlink_to(tmp_path / "elsewhere")
-    assert refused(path).code == "not_our_socket"
+    assert refused(path).code == "state_directory"
     assert not (tmp_path / "elsewhere").exists()
     path.unlink()
     os.mkfifo(path)
-    assert refused(path).code == "not_our_socket"
-    assert refused(tmp_path / "nowhere" / "daemon.lock").code == "not_our_socket"
+    assert refused(path).code == "state_directory"
+    assert refused(tmp_path / "nowhere" / "daemon.lock").code == "state_directory"
 
 
 def test_a_look_at_the_lock_does_not_turn_a_starting_daemon_away(
@@ -134,3 +134,15 @@ def test_an_exec_does_not_inherit_the_lock(tmp_path: Path) -> None:
         mine.release()
         assert not held(path)
         child.kill()
+
+
+def test_a_program_that_holds_it_is_no_daemon(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    assert not of_program(path)
+    lock = DaemonLock(path, program=True)
+    lock.acquire()
+    assert (holder(path), of_program(path)) == (os.getpid(), True)
+    assert "A program has opened its bridge already" in refused(path).message
+    lock.release()
+    DaemonLock(path).acquire()
+    assert (holder(path), of_program(path)) == (os.getpid(), False)

@@ -121,7 +121,8 @@ def test_a_link_and_a_file_are_refused_g23(tmp_path: Path) -> None:
     for name in ("link", "dangling", "file"):
         assert refused(lambda name=name: make_private(tmp_path / name)).code == "not_our_socket"  # type: ignore[misc]
     assert not (tmp_path / "nowhere").exists()
-    assert refused(lambda: make_private(tmp_path / "file" / "x")).code == "not_our_socket"
+    cannot = refused(lambda: make_private(tmp_path / "file" / "x"))
+    assert (cannot.code, "--home" in cannot.hint) == ("state_directory", True)
     with pytest.raises(FileNotFoundError):
         check_private(tmp_path / "nothing")
 

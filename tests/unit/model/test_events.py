@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpbridge.model.events import Event, Fact, Stamp, Update, permission_decided, render
+from acpbridge.model.events import Event, Fact, Stamp, Update, render
 from acpbridge.model.keys import MAIN, SessionKey
-from acpbridge.model.permission import Decision, Effect, Reason
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -64,16 +63,3 @@ def test_an_update_keeps_its_very_bytes(raw: bytes) -> None:
 
 def test_an_event_outside_any_turn_says_so() -> None:
     assert read(Fact("process_started"), turn=None)["turn"] is None
-
-
-def test_a_decision_is_told_with_who_and_why() -> None:
-    decision = Decision(Effect.DENY, "no", Reason.OPERATOR, by="operator:c1", note="not now")
-    assert read(permission_decided("q1", decision))["reason"] == "operator"
-    assert permission_decided("q1", decision).values == {
-        "id": "q1",
-        "effect": "deny",
-        "optionId": "no",
-        "reason": "operator",
-        "by": "operator:c1",
-        "note": "not now",
-    }

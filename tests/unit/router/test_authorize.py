@@ -34,7 +34,11 @@ ALLOWED: dict[Role, dict[Action, frozenset[str]]] = {
         Action.ANSWER: NOWHERE,
         Action.ALLOW_BY_RULE: NOWHERE,
     },
-    Role.EDITOR: {**dict.fromkeys(Action, EVERYWHERE), Action.STOP_DAEMON: NOWHERE},
+    Role.EDITOR: {
+        **dict.fromkeys(Action, EVERYWHERE),
+        Action.PRUNE: NOWHERE,
+        Action.STOP_DAEMON: NOWHERE,
+    },
     Role.AGENT: {
         Action.RUN: EVERYWHERE,
         Action.PROMPT: BELOW,
@@ -45,6 +49,9 @@ ALLOWED: dict[Role, dict[Action, frozenset[str]]] = {
         Action.LIST_QUESTIONS: LINEAGE,
         Action.ANSWER: NOWHERE,
         Action.ALLOW_BY_RULE: NOWHERE,
+        Action.RESTART: NOWHERE,
+        Action.PRUNE: NOWHERE,
+        Action.CHOOSE: NOWHERE,
         Action.STOP_DAEMON: NOWHERE,
     },
     Role.CHANNEL: dict.fromkeys(Action, NOWHERE),

@@ -34,6 +34,8 @@ ROW = {
     "bypass",
     "authSource",
     "opens",
+    "settings",
+    "formerSessionIds",
     "lastError",
     "closeReason",
 }
@@ -340,8 +342,19 @@ async def test_a_key_may_be_any_unique_part_of_one(tmp_path: Path) -> None:
         error = await refused("ambiguous_key", w.router.kill(["fake"], 0, OPERATOR))
         assert str(two.key) in error.message
         await refused("no_such_session", w.router.kill(["zzz"], 0, OPERATOR))
-        await refused("no_such_session", w.router.kill([str(two.key), "zzz"], 0, OPERATOR))
+
+
+async def test_a_wrong_key_keeps_no_other_session_alive(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        one, _ = await w.done("say a", one_shot=False)
+        two, _ = await w.done("say b", one_shot=False)
+        keys = ["zzz", str(one.key), str(one.key)[-12:], "fake"]
+        error = await refused("no_such_session", w.router.kill(keys, 0, OPERATOR))
+        assert w.session(one.key).closed
         assert not w.session(two.key).closed
+        assert [result["key"] for result in error.data["results"]] == [str(one.key)]
+        codes = {key: why["code"] for key, why in error.data["unknown"].items()}
+        assert codes == {"zzz": "no_such_session", "fake": "ambiguous_key"}
 
 
 async def test_continue_goes_on_with_the_last_session_here(tmp_path: Path) -> None:
@@ -727,3 +740,43 @@ async def test_a_receipt_says_after_which_event_its_run_is_found(tmp_path: Path)
         await following.aclose()
         assert (lines[0]["type"], lines[0]["turn"]) == ("turn_queued", second.run_id)
         assert first.after == 0
+
+
+async def test_case_139_questions_are_watched_by_those_who_may_see_them(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        (top,) = await family(w, 0)
+        mine, agents = await w.router.watch(OPERATOR), await w.router.watch(agent_in(top))
+
+        async def read(watcher: Any) -> list[tuple[str, str | None]]:
+            with anyio.fail_after(5):
+                told = [json.loads(line) for line in await watcher.read()]
+            return [(line["type"], line.get("key")) for line in told]
+
+        assert await read(mine) == await read(agents) == [("open_questions", None)]
+        receipt = await w.run("ask 1")
+        assert await read(mine) == [("permission_asked", str(receipt.key))]
+        (question,) = await w.questions(1)
+        name = question.request.id
+        await w.router.answer(name, OPERATOR, option_id=None, effect=Effect.DENY, note="no")
+        assert await read(mine) == [("permission_decided", str(receipt.key))]
+        await w.wait(receipt)
+        # Another family's question was nothing to the agent: it is first told of its own.
+        child = await w.run("ask 1", by=agent_in(top))
+        assert await read(agents) == [("permission_asked", str(child.key))]
+        await w.router.cancel(str(child.key), 5, OPERATOR)
+
+
+async def test_following_may_begin_so_many_events_before_the_last(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        receipt, _ = await w.done("say a")
+        everything = await w.events(receipt.key)
+        for count in (1, 3, 10_000):
+            following = await w.router.follow(str(receipt.key), -count, OPERATOR)
+            assert following.newest == len(everything)
+            lines: list[bytes] = []
+            while len(lines) < min(count, len(everything)):
+                lines += await following.read()
+            assert [json.loads(line)["seq"] for line in lines] == [
+                event["seq"] for event in everything[-count:]
+            ]
+            await following.aclose()

@@ -463,7 +463,7 @@ async def test_death_between_two_turns_is_noticed_and_the_next_prompt_reopens(
         ((), {}, ["New"]),
     ],
 )
-async def test_case_69_reopening_tries_resume_then_load_then_new_and_says_so(
+async def test_case_69_reopening_tries_resume_then_load_then_new_if_wanted_and_says_so(
     tmp_path: Path, caps: tuple[str, ...], refused: dict[Any, str], opened: list[str]
 ) -> None:
     async with world(tmp_path) as w:
@@ -472,7 +472,7 @@ async def test_case_69_reopening_tries_resume_then_load_then_new_and_says_so(
         w.runtime.script.caps = caps
         w.runtime.script.opens = refused
         w.diary.lines.clear()
-        second, result = await w.done("say b", key=receipt.key)
+        second, result = await w.done("say b", key=receipt.key, fresh=True)
         assert result.outcome is Outcome.COMPLETED
         tried = [line.split()[1:] for line in w.diary.lines if line.startswith("open")]
         assert tried == [[how] if how == "New" else [how, "s100"] for how in opened]
@@ -482,7 +482,10 @@ async def test_case_69_reopening_tries_resume_then_load_then_new_and_says_so(
             assert (notice["kind"], notice["was"]) == ("context_lost", "s100")
             assert "previous context lost" in notice["message"]
             assert notice["turn"] == second.run_id
-        assert w.session(receipt.key).record.opens == 2
+        record = w.session(receipt.key).record
+        assert record.opens == 2
+        assert record.former_session_ids == ("s100",) * opened.count("New")
+        assert record.agent_session_id == ("s101" if "New" in opened else "s100")
 
 
 async def test_a_reopening_refused_for_another_reason_is_reported(tmp_path: Path) -> None:
@@ -666,7 +669,22 @@ async def test_kill_while_ready(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         receipt, _ = await w.done("say a", one_shot=False)
         await kill_is_total(w, receipt.key)
-        assert (await w.events(receipt.key))[-1]["died"] is False
+        exited, closed = (await w.events(receipt.key))[-2:]
+        assert (exited["died"], closed["type"], closed["reason"]) == (
+            False,
+            "session_closed",
+            "killed",
+        )
+
+
+async def test_that_a_session_is_closed_is_told_its_log_once(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        receipt, _ = await w.done("say a")
+        await w.router.close(str(receipt.key), OPERATOR)
+        await w.router.kill([str(receipt.key)], 0, OPERATOR)
+        types = await w.types(receipt.key)
+        assert types.count("session_closed") == 1
+        assert types[-1] == "session_closed"
 
 
 async def test_kill_without_a_process(tmp_path: Path) -> None:

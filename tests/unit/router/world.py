@@ -5,7 +5,7 @@ first word; `Diary` says what was done to agents, and lets a test wait for it.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ from acpbridge.model.permission import (
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import SessionState
+from acpbridge.model.settings import Settings
 from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.router.api import RunReceipt, RunRequest, RunResult
@@ -124,12 +125,14 @@ class Script:
         opens: what comes of an opening: "ok", "hang", or an error's code, by its kind.
         caps: which ways to reopen are advertised.
         survives: a stop proves nothing: the pid is reported as left.
+        refuses: nothing can be chosen.
     """
 
     starts: str = "ok"
     opens: dict[type[New | Load | Resume], str] = field(default_factory=dict)
     caps: tuple[str, ...] = ("resume",)
     survives: bool = False
+    refuses: bool = False
 
 
 class Agent:
@@ -228,6 +231,13 @@ class Agent:
         elif self.word not in ("deaf", "stone", "leaves"):
             self.answer("cancelled")
 
+    async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
+        told = [layer.to_json() for layer in layers]
+        self.note(f"apply {json.dumps(told)}")
+        if self.script.refuses:
+            raise BridgeError("unsupported_control", "refused")
+        return tuple(layers)
+
     async def set_mode(self, mode: str) -> None:
         self.mode = mode
 
@@ -265,6 +275,7 @@ class Runtime:
         self.pids = count(100)
         self.running: dict[str, Agent] = {}
         self.most = 0
+        self.specs: list[SessionSpec] = []
         self.released = anyio.Event()
 
     @asynccontextmanager
@@ -274,6 +285,7 @@ class Runtime:
         assert name not in self.running, "two processes of one session"
         self.running[name] = agent
         self.most = max(self.most, len(self.running))
+        self.specs.append(spec)
         self.diary.note("start")
         try:
             if agent.script.starts == "hold":
@@ -308,6 +320,9 @@ class Runtime:
         if agent is None:
             return []
         return [_process(agent.pid + 1000, "shim"), _process(agent.pid, "agent")]
+
+    async def trees(self, names: list[str]) -> dict[str, list[ProcessInfo]]:
+        return {name: await self.processes(name) for name in names}
 
     async def alive(self, processes: list[ProcessInfo]) -> list[int]:
         pids = {agent.pid for agent in self.running.values()}

@@ -114,6 +114,7 @@ async def thoughts_plans_and_tools_are_told_in_full(connect: Connect) -> None:
     assert call["locations"][0]["path"].startswith("/")
     assert call["rawInput"] == {"n": 1}
     assert len(half["content"]) == 1
+    assert "locations" not in diff
     assert [item["type"] for item in diff["content"]] == ["content", "diff"]
     assert diff["content"][1]["path"].startswith("/")
     assert output["rawOutput"] == {"ok": True}
@@ -155,6 +156,92 @@ async def an_allow_of_what_was_not_offered_is_none(connect: Connect) -> None:
         await session.open(New())
         await session.prompt(text("ask rm"))
     assert host.said == "denied"
+
+
+async def a_choice_is_one_that_was_offered_or_none(connect: Connect) -> None:
+    host = Recorder()
+
+    def answer(
+        effect: Effect, option: str | None
+    ) -> Callable[[PermissionAsk], Awaitable[Decision]]:
+        async def decide(ask: PermissionAsk) -> Decision:
+            return Decision(effect, option, Reason.OPERATOR)
+
+        return decide
+
+    async with connect(host) as session:
+        await session.open(New())
+        for decide in (
+            answer(Effect.ALLOW, "right"),
+            answer(Effect.DENY, "reject_once"),
+            answer(Effect.ALLOW, "straight on"),
+            answer(Effect.CANCEL, None),
+        ):
+            host.decide = decide
+            await session.prompt(text("choose"))
+    assert host.said == "chose rightchose Nonechose Nonechose None"
+    offered = [(option.option_id, str(option.kind)) for option in host.asks[0].options]
+    assert offered == [
+        ("left", "allow_once"),
+        ("right", "allow_once"),
+        ("reject_once", "reject_once"),
+    ]
+    ends = [u["status"] for u in host.updates if u["sessionUpdate"] == "tool_call_update"]
+    assert ends == ["completed", "failed", "failed", "failed"]
+
+
+async def a_question_says_what_was_first_told_otherwise(connect: Connect) -> None:
+    host = Recorder(allow)
+    async with connect(host) as session:
+        await session.open(New())
+        await session.prompt(text("grow"))
+    assert host.said == "[True, True, True]"
+    assert [ask.subject.changed for ask in host.asks] == [
+        (),
+        ("content",),
+        ("locations", "content"),
+    ]
+    assert [len(ask.subject.content) for ask in host.asks] == [1, 2, 2]
+    assert [len(ask.subject.locations) for ask in host.asks] == [1, 1, 2]
+
+
+async def what_a_turn_takes_is_told_with_its_end(connect: Connect) -> None:
+    host = Recorder()
+    async with connect(host) as session:
+        await session.open(New())
+        result = await session.prompt(text("count"))
+        assert result.raw["usage"] == {
+            "inputTokens": 100,
+            "outputTokens": 25,
+            "cachedReadTokens": 50,
+            "totalTokens": 175,
+        }
+        assert "usage" not in (await session.prompt(text("return"))).raw
+    (told, _) = host.updates
+    cost = {"amount": 0.25, "currency": "USD"}
+    assert told == {"sessionUpdate": "usage_update", "used": 1200, "size": 200_000, "cost": cost}
+
+
+async def pictures_and_resources_of_a_prompt_reach_the_code(connect: Connect) -> None:
+    host = Recorder()
+    async with connect(host) as session:
+        await session.open(New())
+        promised = session.capabilities["agentCapabilities"]["promptCapabilities"]
+        assert promised == {"image": True, "audio": False, "embeddedContext": True}
+        picture = {"type": "image", "mimeType": "image/png", "data": "AAAA"}
+        link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+        whole = {"type": "resource", "resource": {"uri": "file:///b", "text": "held"}}
+        await session.prompt((*text("look"), picture, link, whole))
+    assert host.said == "image/png 3, file:///a None, file:///b held"
+
+
+async def code_that_exits_fails_its_turn_and_no_other(connect: Connect) -> None:
+    async with connect(Recorder()) as session:
+        await session.open(New())
+        with pytest.raises(BridgeError) as caught:
+            await session.prompt(text("leave 3"))
+        assert caught.value.message == "The agent's code raised SystemExit: 3"
+        assert (await session.prompt(text("return"))).stop_reason == "end_turn"
 
 
 async def a_cancel_ends_the_turn_after_its_last_words(connect: Connect) -> None:
@@ -289,6 +376,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     a_permission_that_is_allowed_is_one,
     a_permission_that_is_denied_ends_nothing,
     an_allow_of_what_was_not_offered_is_none,
+    a_choice_is_one_that_was_offered_or_none,
+    a_question_says_what_was_first_told_otherwise,
+    what_a_turn_takes_is_told_with_its_end,
+    pictures_and_resources_of_a_prompt_reach_the_code,
+    code_that_exits_fails_its_turn_and_no_other,
     a_cancel_ends_the_turn_after_its_last_words,
     a_cancel_with_an_open_question_allows_nothing,
     code_that_raises_fails_its_turn_and_no_other,

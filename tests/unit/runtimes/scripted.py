@@ -35,6 +35,11 @@ async def recall(turn: Turn, rest: str) -> str:
     return "|".join(f"{past.text}>{past.said}" for past in turn.history)
 
 
+async def weigh(turn: Turn, rest: str) -> str:
+    """Tell each earlier prompt by its length and the sum of its bytes."""
+    return "|".join(f"{len(past.text)} {sum(past.text.encode())}" for past in turn.history)
+
+
 async def die(turn: Turn, rest: str) -> None:
     os._exit(int(rest))
 
@@ -65,6 +70,37 @@ async def everything(turn: Turn, rest: str) -> None:
         turn.say("done")
 
 
+async def choose(turn: Turn, rest: str) -> str:
+    chosen = await turn.choose("Which one?", {"left": "To the left", "right": "To the right"})
+    return f"chose {chosen}"
+
+
+async def grow(turn: Turn, rest: str) -> str:
+    answers = []
+    for paths in (["a"], ["a", "a"], ["a", "b"]):
+        async with turn.tool("Edit", kind="edit") as call:
+            for path in paths:
+                call.diff(path, None, "new")
+            answers.append(await call.ask())
+    return str(answers)
+
+
+async def count(turn: Turn, rest: str) -> None:
+    turn.usage(1200, 200_000, cost=0.25)
+    turn.tokens(input=100, output=20)
+    turn.tokens(output=5, cached_read=50)
+
+
+async def look(turn: Turn, rest: str) -> str:
+    pictures = [f"{image.mime_type} {len(image.data)}" for image in turn.images]
+    linked = [f"{found.uri} {found.text}" for found in turn.resources]
+    return ", ".join([*pictures, *linked])
+
+
+async def leave(turn: Turn, rest: str) -> None:
+    raise SystemExit(int(rest))
+
+
 async def hang(turn: Turn, rest: str) -> None:
     turn.say("hanging")
     try:
@@ -76,6 +112,11 @@ async def hang(turn: Turn, rest: str) -> None:
 
 DEEDS: dict[str, Callable[[Turn, str], Awaitable[StopReason | str | None]]] = {
     "say": say,
+    "choose": choose,
+    "count": count,
+    "grow": grow,
+    "look": look,
+    "leave": leave,
     "everything": everything,
     "ask": ask,
     "hang": hang,
@@ -83,6 +124,7 @@ DEEDS: dict[str, Callable[[Turn, str], Awaitable[StopReason | str | None]]] = {
     "return": finish,
     "refuse": refuse,
     "recall": recall,
+    "weigh": weigh,
     "die": die,
     "cwd": cwd,
 }

@@ -8,7 +8,7 @@ import pytest
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind
 from acpbridge.model.keys import AgentId
-from acpbridge.runtimes.command import Command, command_for
+from acpbridge.runtimes.command import START, Command, command_for
 
 FACTS = AgentFacts(
     binaries=("new-name", "old-name"),
@@ -148,7 +148,7 @@ def test_a_python_agent_is_served_by_the_package_from_outside_its_directory(
     tmp_path: Path,
 ) -> None:
     agent = AgentDefinition(AgentId("py"), kind=RuntimeKind.PYTHON, entry="shop.agents:one")
-    tail = ("-P", "-m", "acpbridge", "serve", "shop.agents:one")
+    tail = (START, "shop.agents:one")
     assert command_for(agent, {}, "/") == Command((sys.executable, *tail))
     env = install(tmp_path, "python3.99")
     agent = AgentDefinition(

@@ -27,6 +27,7 @@ from acpbridge.model.sessions import (
     SessionRecord,
     SessionState,
 )
+from acpbridge.model.settings import Settings
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.records import OutboxEntry, QuestionRecord
 
@@ -73,6 +74,15 @@ session_records = st.builds(
     close_reason=st.none() | st.sampled_from(CloseReason),
     last_error=st.none() | objects,
     opens=st.integers(0, 99),
+    opened_at=texts,
+    former_session_ids=st.lists(texts, max_size=3).map(tuple),
+    settings=st.builds(
+        Settings,
+        model=st.none() | texts,
+        mode=st.none() | texts,
+        options=st.dictionaries(texts, texts | st.booleans(), max_size=3),
+    ),
+    mcp_servers=st.lists(texts, max_size=3).map(tuple),
     additional_directories=st.lists(texts, max_size=3).map(tuple),
     auth_source=texts,
     definition=objects,
@@ -228,6 +238,25 @@ async def test_recovery_ends_what_only_a_living_daemon_could_go_on_with(tmp_path
         assert decided.decision["effect"] == "cancel"
         again = await ledger.recover(NOW)
         assert (again.sessions, again.runs, again.questions) == ((), (), ())
+
+
+async def test_who_was_killed_past_the_earlier_daemon_is_closed(tmp_path: Path) -> None:
+    running, closed = a_session(SessionState.RUNNING), a_session(SessionState.CLOSED)
+    run = a_run(running.key)
+    async with Ledger(tmp_path) as ledger:
+        for record in (running, closed):
+            await ledger.put_session(record)
+        await ledger.put_run(run)
+    async with Ledger(tmp_path) as ledger:
+        killed = dict.fromkeys(map(str, (running.key, closed.key)), CloseReason.KILLED)
+        await ledger.recover(NOW, killed | {"agent:none:main": CloseReason.PARENT})
+        after = await ledger.session(running.key)
+        assert after is not None
+        assert (after.state, after.close_reason) == (SessionState.CLOSED, CloseReason.KILLED)
+        assert await ledger.session(closed.key) == closed
+        ended = await ledger.run(run.run_id)
+        assert ended is not None
+        assert (ended.outcome, ended.stop_reason) == (Outcome.CANCELLED, "cancelled")
 
 
 async def test_files_are_the_owners_alone(tmp_path: Path) -> None:

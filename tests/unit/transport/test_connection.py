@@ -653,7 +653,7 @@ async def test_in_a_storm_each_request_is_answered_exactly_once_g15(seed: int) -
                     expected[method] += 1
                 else:
                     tasks.start_soon(request, ends[which], method, {"n": number})
-                    code = {"refuse": " -32603", "crash": " -32603"}.get(method, "")
+                    code = {"refuse": " -32003", "crash": " -32603"}.get(method, "")
                     expected[method + code] += 1
                 if dice.random() < 0.2:
                     await anyio.lowlevel.checkpoint()

@@ -1,0 +1,30 @@
+# Short names for the commands of CONTRIBUTING.md; .ci/run does all of it from a bare machine.
+
+PYTHON ?= .venv/bin/python
+ARGS ?=
+
+.PHONY: help venv check test test-all real
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1: /p' $(MAKEFILE_LIST)
+
+venv: ## what the other targets need, in .venv
+	python3 -m venv .venv
+	.venv/bin/pip install --quiet --disable-pip-version-check -e '.[test]'
+
+check: ## format, lint, spelling, types, layers
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(dir $(PYTHON))codespell
+	$(PYTHON) -m mypy
+	$(PYTHON) -m pytest -q tests/unit/test_layers.py
+
+test: ## all tests but the real agents; ARGS='-k case_24' for some of them
+	PYTHONWARNDEFAULTENCODING=1 $(PYTHON) -m pytest $(ARGS)
+
+test-all: ## the unit tests on Python 3.11, 3.12 and 3.13, whichever are installed
+	bash .ci/test-all $(ARGS)
+
+real: ## the real agents, from npm, against a scripted model
+	$(PYTHON) -m tests.real.install
+	$(PYTHON) -m pytest -m real tests/real $(ARGS)

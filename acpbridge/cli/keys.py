@@ -1,0 +1,61 @@
+"""Which session a command means: KEY, any unique part of one, or `--last`. One way for all of them.
+
+Commands that end something mean the sessions that live; those that look at what is on record, or
+bring it back, mean all of them.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from acpbridge.daemon.quick import Quick
+from acpbridge.errors import BridgeError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+NEWEST_LIVE = "The session that was started last, of those that live."
+NEWEST = "The session that was started last, of all on record."
+
+
+def one_key(last: str) -> Callable[[Function], Function]:
+    """Give a command the argument KEY and the option `--last`, with that help."""
+
+    def decorate(function: Function) -> Function:
+        with_last = click.option("--last", is_flag=True, help=last)(function)
+        return click.argument("key", required=False, default="")(with_last)
+
+    return decorate
+
+
+def check(ctx: click.Context, key: str, *, last: bool) -> None:
+    """Check that one session is meant.
+
+    Raises:
+        click.UsageError: when both or neither are given.
+    """
+    if bool(key) == last:
+        raise click.UsageError("Give either KEY or --last.", ctx)
+
+
+def meant(client: Quick, key: str, *, last: bool, on_record: bool = False) -> str:
+    """Return the key that is meant; a part of one stays a part, which the daemon looks up.
+
+    Raises:
+        BridgeError: `no_such_session`, when there is no last one.
+    """
+    if not last:
+        return key
+    return newest(client.call("sessions", all=on_record, newest=1)["sessions"], on_record=on_record)
+
+
+def newest(rows: list[Any], *, on_record: bool) -> str:
+    """Return the key of the last row of `sessions`.
+
+    Raises:
+        BridgeError: `no_such_session`, when there is none.
+    """
+    if not rows:
+        what = "No session is on record." if on_record else "No session is live."
+        raise BridgeError("no_such_session", what)
+    return str(rows[-1]["key"])

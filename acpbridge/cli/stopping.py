@@ -1,0 +1,137 @@
+"""`daemon stop` and `daemon restart`: the end of a daemon of any version, frozen or not."""
+
+import os
+import sys
+from typing import Final
+
+import click
+
+from acpbridge.cli.output import lines, print_json, say
+from acpbridge.cli.root import paths
+from acpbridge.config.environment import MARK
+from acpbridge.daemon import frozen
+from acpbridge.daemon.paths import Paths
+from acpbridge.daemon.quick import Quick, connect
+from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
+
+# A polite stop ends every tree within eight seconds; the rest is a margin. Seconds.
+STOP_LIMIT: Final = 12.0
+
+_force = click.option(
+    "--force", is_flag=True, help="Ask nothing and end it at once, also if it is frozen."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  acpbridge daemon stop\n  acpbridge daemon stop --force\n\n"
+    "Exit status: 0 it is gone, or there was none; 1 it has work and nobody could be asked; "
+    "8 it is frozen."
+)
+@_force
+@_json
+@click.pass_context
+def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
+    """Stop the daemon: turns are cancelled, every process tree is ended, and it is gone.
+
+    Where a turn runs or a question is open it asks first; where nobody can be asked it refuses.
+    Sessions stay on record and can be taken up again.
+    """
+    pid = _end(paths(ctx), "stop", force=force)
+    if pid is None:
+        return EXIT_FAILURE
+    if as_json:
+        print_json({"stopped": pid or None})
+    else:
+        click.echo(_told(pid))
+    return EXIT_OK
+
+
+@click.command(
+    epilog="\b\nExamples:\n  acpbridge daemon restart\n  acpbridge daemon restart --force\n\n"
+    "Exit status: as of stop; also that of a daemon that does not start."
+)
+@_force
+@_json
+@click.pass_context
+def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
+    """Stop the daemon, as `daemon stop` does, and start it afresh: after an upgrade, say.
+
+    Each session is reopened with its next prompt.
+    """
+    found = paths(ctx)
+    pid = _end(found, "restart", force=force)
+    if pid is None:
+        return EXIT_FAILURE
+    from acpbridge.cli.starting import start
+
+    new = start(found)
+    if as_json:
+        print_json({"stopped": pid or None, "pid": new})
+    else:
+        click.echo(f"{_told(pid)}; the daemon runs (pid {new})")
+    return EXIT_OK
+
+
+def _told(pid: int) -> str:
+    return f"stopped (pid {pid})" if pid else "no daemon runs"
+
+
+def _end(found: Paths, verb: str, *, force: bool) -> int | None:
+    """End the daemon and return its pid, 0 if none ran; None if a person does not want that."""
+    if force:
+        return _end_by_force(found)
+    client = connect(found, any_version=True)
+    if client is None:
+        return 0
+    with client:
+        try:
+            _call_stop(client, if_idle=not client.stopping)
+        except BridgeError as error:
+            if error.code != "busy":
+                raise
+            if not _agreed(error, verb):
+                return None
+            _call_stop(client, if_idle=False)
+        if not frozen.wait_stopped(found, STOP_LIMIT):
+            message = f"The daemon (pid {client.pid}) has not stopped in {STOP_LIMIT:g} s."
+            raise BridgeError("daemon_frozen", message)
+    return client.pid
+
+
+def _call_stop(client: Quick, *, if_idle: bool) -> None:
+    try:
+        client.call("stop", force=False, ifIdle=if_idle)
+    except BridgeError as error:
+        # An idle daemon may be gone before its answer is.
+        if error.code != "connection_closed":
+            raise
+
+
+def _agreed(busy: BridgeError, verb: str) -> bool:
+    """Ask whoever is at the terminal.
+
+    Raises:
+        BridgeError: `busy`, where nobody is.
+    """
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        hint = f"Wait, or end it all the same: acpbridge daemon {verb} --force."
+        raise BridgeError("busy", busy.message, hint=hint, data=busy.data)
+    say(" ".join(lines(busy.message)), fg="yellow")
+    if click.confirm("Cancel all that and go on?", err=True):
+        return True
+    say("nothing was done")
+    return False
+
+
+def _end_by_force(found: Paths) -> int:
+    if os.environ.get(MARK):
+        message = "The daemon is not ended by force from inside a supervised agent."
+        raise BridgeError("permission_denied", message)
+    known = frozen.daemon_of(found)
+    left = frozen.stop_by_force(found)
+    if left:
+        raise BridgeError("survivors", f"Processes are left: {', '.join(map(str, left))}.")
+    if not frozen.wait_stopped(found, STOP_LIMIT):
+        raise BridgeError("daemon_running", "Another daemon was started meanwhile.")
+    return 0 if known is None else known.pid

@@ -1,0 +1,67 @@
+"""Sessions that were killed past a frozen daemon: a note for the daemon that comes to itself again.
+
+Whoever kills past the daemon writes it before the first signal. The frozen daemon reads it when it
+sees such an agent gone, else the next start does. It can only close sessions, so a forged line
+widens nothing; a file that is not the owner's alone is not believed. Standard library only.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.sessions import CloseReason
+
+# Some thousand kills; what is beyond it is not ours. Bytes.
+LIMIT: Final = 1024 * 1024
+
+
+def note(path: Path, reasons: Mapping[str, CloseReason]) -> None:
+    """Add sessions, each with why it is closed.
+
+    Raises:
+        BridgeError: `store_full` where it cannot be written; the kill can go on without.
+    """
+    lines = [json.dumps({"key": key, "reason": why}) + "\n" for key, why in reasons.items()]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags, 0o600)
+        try:
+            os.write(fd, "".join(lines).encode())
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise BridgeError("store_full", f"{path} cannot be written: {error.strerror}.") from None
+
+
+def noted(path: Path) -> dict[str, CloseReason]:
+    """Return what was noted; nothing if the file is not ours alone, and no line that is torn."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(fd)
+            ours = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+            if not ours or not stat.S_ISREG(found.st_mode):
+                return {}
+            lines = file.read(LIMIT).splitlines()
+    except OSError:
+        return {}
+    out: dict[str, CloseReason] = {}
+    for line in lines:
+        try:
+            value = json.loads(line)
+            out[str(value["key"])] = CloseReason(value["reason"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return out
+
+
+def forget(path: Path) -> None:
+    """Remove the note: the ledger has it now."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return  # it is read again at the next start, and changes nothing then

@@ -1,0 +1,180 @@
+"""`Bridge`: what a program asks of acpbridge, in its own process or in the daemon.
+
+Thin: every method is a call of `RouterApi` with the requester that this program is.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Literal, TypedDict, Unpack
+
+import anyio
+
+from acpbridge.embed.questions import Answer, Asked, OpenQuestion
+from acpbridge.embed.run import Result, Run, answer_with
+from acpbridge.errors import BridgeError
+from acpbridge.model.permission import OnPermission
+from acpbridge.model.requesters import Requester
+from acpbridge.router.api import CancelReceipt, KillReceipt, RouterApi, RunRequest
+from acpbridge.transport.tasks import background
+
+Visit = tuple[RouterApi, Requester]
+
+Enter = Callable[[], AbstractAsyncContextManager[Visit]]
+"""Comes to the router as somebody new; what they ran is cancelled when they leave."""
+
+# Letting go of a cursor takes no time; the other side may be gone. Seconds.
+LEAVE_LIMIT: Final = 5.0
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said of a run; all of it may be left out.
+
+    Attributes:
+        agent: id of the agent; else the configured default.
+        session: key, or any unique part of one, of a session to go on with.
+        cwd: where the agent works; else its workspace, else this program's directory.
+        keep: keep the agent's process for further prompts; else it ends with the turn.
+        on_permission: `ask` (the default), `allow` (each plain question once) or `deny`.
+        timeout: seconds for the turn.
+        env: the environment that the agent's is built from; else this program's.
+        on_question: decides the questions of this run, instead of the bridge's own.
+    """
+
+    agent: str
+    session: str
+    cwd: str | os.PathLike[str]
+    keep: bool
+    on_permission: Literal["ask", "allow", "deny"]
+    timeout: float
+    env: Mapping[str, str]
+    on_question: Asked
+
+
+class Bridge:
+    """Runs agents and looks after them; `open_bridge` and `connect` make it.
+
+    Args:
+        visit: the router, and who this program is to it.
+        enter: comes to it once more, for a run of its own.
+        on_question: decides the questions of runs; None: they wait in the inbox until somebody
+            answers, and are denied at their deadline.
+    """
+
+    def __init__(self, visit: Visit, enter: Enter, on_question: Asked | None = None) -> None:
+        self._api, self._who = visit
+        self._enter = enter
+        self._on_question = on_question
+
+    # ---- Runs ----
+
+    async def run(
+        self, prompt: str | Sequence[Mapping[str, Any]], **options: Unpack[RunOptions]
+    ) -> Result:
+        """Run one turn and return how it ended; see `RunOptions`. Cancelled, it cancels the turn.
+
+        Raises:
+            BridgeError: it could not be accepted: `no_such_agent`, `no_such_session`, `busy`, ...
+        """
+        async with self.start(prompt, **options) as run:
+            return await run.result()
+
+    @asynccontextmanager
+    async def start(
+        self, prompt: str | Sequence[Mapping[str, Any]], **options: Unpack[RunOptions]
+    ) -> AsyncIterator[Run]:
+        """Run one turn and see it happen: `async for event in run`, then `await run.result()`.
+
+        Leaving the block cancels a turn that has not ended.
+
+        Raises:
+            BridgeError: as for `run`.
+        """
+        on_question = options.get("on_question", self._on_question)
+        async with self._enter() as (api, requester):
+            receipt = await api.run(_request(prompt, options), requester)
+            following = await api.follow(str(receipt.key), receipt.after, requester)
+            try:
+                async with background() as tasks:
+                    yield Run(receipt, following, api, requester, tasks, on_question)
+            finally:
+                with anyio.move_on_after(LEAVE_LIMIT, shield=True):
+                    await following.aclose()
+
+    # ---- Looking ----
+
+    async def status(self, key: str = "") -> Mapping[str, Any]:
+        """Return daemon, sessions and processes, as `acpbridge status --json` prints them."""
+        return await self._api.status(key, self._who)
+
+    async def sessions(self, *, everything: bool = False) -> list[dict[str, Any]]:
+        """Return the sessions that live, or all on record, the newest last."""
+        return await self._api.sessions(self._who, everything=everything)
+
+    # ---- Ending ----
+
+    async def cancel(self, key: str, *, grace: float = 2.0) -> CancelReceipt:
+        """End a session's running turn and those that wait behind it."""
+        return await self._api.cancel(key, grace, self._who)
+
+    async def close(self, key: str) -> str:
+        """End a session politely, its children first; return its whole key."""
+        return str(await self._api.close(key, self._who))
+
+    async def kill(self, *keys: str, grace: float | None = None) -> list[KillReceipt]:
+        """End sessions with all their processes; the receipts say what is proven dead.
+
+        Args:
+            keys: of the sessions, or unique parts of them.
+            grace: seconds for a polite end, 0 for none; None: as the agent needs.
+        """
+        return await self._api.kill(list(keys), grace, self._who)
+
+    # ---- Questions ----
+
+    async def questions(self) -> list[OpenQuestion]:
+        """Return the questions that are open, of all sessions, the oldest first."""
+        return [OpenQuestion.from_json(value) for value in await self._api.questions(self._who)]
+
+    async def answer(self, question: str, answer: Answer) -> Mapping[str, Any]:
+        """Answer a question by its id; return the decision.
+
+        Raises:
+            BridgeError: `no_such_question`, `already_resolved`, `invalid_option`.
+        """
+        return await answer_with(self._api, self._who, question, answer, late=False)
+
+
+def _request(prompt: str | Sequence[Mapping[str, Any]], options: RunOptions) -> RunRequest:
+    blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
+    if not blocks or prompt == "":
+        raise BridgeError("usage", "The prompt is empty.", hint="Give a text, or content blocks.")
+    return RunRequest(
+        content=tuple(blocks),
+        agent=options.get("agent", ""),
+        session=options.get("session", ""),
+        cwd=_absolute(options["cwd"]) if "cwd" in options else "",
+        caller_cwd=str(Path.cwd()),
+        env=_sendable(options.get("env", os.environ)),
+        one_shot=not options.get("keep", False),
+        on_permission=OnPermission(options.get("on_permission", "ask")),
+        timeout=options.get("timeout"),
+    )
+
+
+def _absolute(given: str | os.PathLike[str]) -> str:
+    return os.path.normpath(Path(given).expanduser().absolute())
+
+
+def _sendable(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what cannot travel as JSON: bytes that are not UTF-8."""
+    return {n: v for n, v in env.items() if (n + v).isascii() or _is_utf8(n + v)}
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

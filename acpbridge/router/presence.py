@@ -1,0 +1,28 @@
+"""Which sessions a person looks at right now: at a terminal, where a question is asked at once.
+
+It only decides whether somebody has to be called; it lets nobody do anything. A client says so of
+itself, and is believed if it is a person's.
+"""
+
+from acpbridge.model.keys import SessionKey
+from acpbridge.model.requesters import Requester, Role
+
+
+class Presence:
+    """The clients at which a person sits."""
+
+    def __init__(self) -> None:
+        self._looking: dict[str, str] = {}
+
+    def attend(self, key: str, requester: Requester) -> None:
+        """Take note that a client asks its person what a session asks; "" for all sessions."""
+        if requester.role is Role.OPERATOR and requester.client_id:
+            self._looking[requester.client_id] = key
+
+    def leave(self, client_id: str) -> None:
+        """A client is gone."""
+        self._looking.pop(client_id, None)
+
+    def attended(self, key: SessionKey) -> bool:
+        """Tell whether a person is asked what this session asks."""
+        return any(seen in ("", str(key)) for seen in self._looking.values())

@@ -1,0 +1,152 @@
+"""Brings an agent's session to the model and options that were chosen, and holds it to them.
+
+What is chosen is checked against what the agent offers before anything is sent; what was sent is
+checked against what the agent then says. The mode is the session's own business, and comes last.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import anyio
+
+from acpbridge.controller.acp_controller import MODE_WAIT, AcpRuntimeController
+from acpbridge.errors import BridgeError
+from acpbridge.model.settings import Settings, Value
+from acpbridge.protocol import acp, options
+
+# An agent may ask its vendor whether there is such a model. Seconds.
+SETTING_WAIT: Final = 15.0
+
+# Under this name the mode of agents is set that offer modes and no option for them.
+MODE: Final = "mode"
+
+# Refuses a value that would have nobody asked.
+Guard = Callable[[str], None]
+
+
+def resolved(controller: AcpRuntimeController, layer: Settings) -> Settings:
+    """Return a layer by the agent's own ids, with its model and mode taken out of the options.
+
+    What is not offered keeps its name: a model may bring options of its own.
+    """
+    offered = options.options_of(controller.session)
+    model = options.model_option(offered)
+    mode = acp.mode_option_id(controller.session) or MODE
+    out = Settings(layer.model, layer.mode)
+    for name, value in layer.options.items():
+        option = options.find(offered, name)
+        key = name if option is None else option.id
+        if key == mode and acp.offered_modes(controller.session):
+            out = replace(out, mode=str(value))
+        elif model is not None and key == model.id:
+            out = replace(out, model=str(value))
+        else:
+            out = replace(out, options={**out.options, key: value})
+    return out
+
+
+async def apply(
+    controller: AcpRuntimeController, layers: Sequence[Settings], guard: Guard
+) -> tuple[Settings, ...]:
+    """Set the model and the options of all layers, the last one above; return them resolved.
+
+    Raises:
+        BridgeError: `unsupported_control`, `invalid_params`, `bypass_refused`, or what the agent
+            answered.
+    """
+    layers = tuple(resolved(controller, layer) for layer in layers)
+    wanted = Settings()
+    for layer in layers:
+        wanted = wanted.merged(layer)
+    # All that can be wrong now is found before anything is changed.
+    for name, value in wanted.options.items():
+        _planned(controller, guard, name, value, missing_ok=wanted.model is not None)
+    if wanted.model is not None:
+        await _set_model(controller, guard, wanted.model)
+    for name, value in wanted.options.items():
+        option = _planned(controller, guard, name, value)
+        assert option is not None
+        await _set_option(controller, option, option.value_for(value))
+    return layers
+
+
+def _planned(
+    controller: AcpRuntimeController,
+    guard: Guard,
+    name: str,
+    value: Value,
+    *,
+    missing_ok: bool = False,
+) -> options.Option | None:
+    """Return the option of a name, once the value is known to be one that it may have."""
+    offered = options.options_of(controller.session)
+    option = options.find(offered, name)
+    if option is None:
+        if missing_ok:
+            return None
+        raise options.unknown(offered, name)
+    meant = option.value_for(value)
+    if isinstance(meant, str):
+        guard(meant)
+    if meant is not False:
+        # A switch says by its name what it does.
+        guard(option.id)
+        guard(option.name)
+    return option
+
+
+async def _set_model(controller: AcpRuntimeController, guard: Guard, wanted: str) -> None:
+    option = options.model_option(options.options_of(controller.session))
+    if option is not None and option.choices is not None:
+        value = options.choose(option.choices, wanted, "The model")
+        guard(value)
+        await _set_option(controller, option, value)
+        return
+    models = options.models_of(controller.session)
+    if models is None:
+        message = "The agent lets its client choose no model: it offers no option of that category."
+        hint = "Leave --model out; choose the model in the agent's own configuration."
+        raise BridgeError("unsupported_control", message, hint=hint)
+    current, offered = models
+    # An agent may run a model that it does not list.
+    value = wanted if wanted == current else options.choose(offered, wanted, "The model")
+    guard(value)
+    if value != current:
+        await _sent("the model", partial(controller.set_model, value))
+
+
+async def _set_option(
+    controller: AcpRuntimeController, option: options.Option, value: Value
+) -> None:
+    if option.current == value:
+        return
+    what = f"the option {option.id!r}"
+    await _sent(what, partial(controller.set_config_option, option.id, value))
+    with anyio.move_on_after(MODE_WAIT) as limit:
+        while _now(controller, option.id) != value:
+            await controller.options_changed()
+    if limit.cancelled_caught:
+        message = f"The agent did not set {what}: it is {_now(controller, option.id)!r}."
+        raise BridgeError("unsupported_control", message)
+
+
+async def _sent(what: str, send: Callable[[], Awaitable[Any]]) -> None:
+    """Send a change, and name what was to be changed when it is refused or not answered."""
+    try:
+        with anyio.fail_after(SETTING_WAIT):
+            await send()
+    except TimeoutError:
+        message = f"The agent did not answer in {SETTING_WAIT:g} s when {what} was set."
+        raise BridgeError("unsupported_control", message) from None
+    except BridgeError as error:
+        if error.code in ("agent_died", "auth_required"):
+            raise
+        message = f"The agent refused to set {what}: {error.message}"
+        raise BridgeError("unsupported_control", message, data=error.data) from None
+
+
+def _now(controller: AcpRuntimeController, name: str) -> Value | None:
+    offered = options.options_of(controller.session)
+    return next((option.current for option in offered if option.id == name), None)

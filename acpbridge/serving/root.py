@@ -1,0 +1,39 @@
+"""The composition root of `acpbridge serve`: one Python agent on standard input and output."""
+
+import sys
+
+import anyio
+
+from acpbridge import logline
+from acpbridge.edge.load import load_entry, name_of, users_frames
+from acpbridge.edge.serve import serve_stdio
+from acpbridge.edge.stdio import claim_stdio
+from acpbridge.errors import EXIT_OK, BridgeError
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.keys import agent_id
+from acpbridge.runtimes.python import PythonRuntime
+
+
+def main(entry: str) -> int:
+    """Serve the agent that an entry names until standard input ends; return the exit status.
+
+    What goes wrong is said on stderr, for whoever wrote the agent: the daemon quotes it.
+    """
+    # Claimed before the agent's module is imported: what that prints must not get into the wire.
+    logline.use(logline.plain)
+    try:
+        anyio.run(_serve, entry)
+    except BridgeError as error:
+        if error.__cause__ is not None:
+            sys.stderr.writelines(users_frames(error.__cause__).format())
+        sys.stderr.write(f"error ({error.code}): {error.message}\nnext: {error.hint}\n")
+        return error.kind.exit
+    return EXIT_OK
+
+
+async def _serve(entry: str) -> None:
+    stdio = claim_stdio()
+    agent = load_entry(entry)
+    name = name_of(entry)
+    definition = AgentDefinition(agent_id(name), name=name, kind=RuntimeKind.PYTHON, entry=entry)
+    await serve_stdio(PythonRuntime(agent), stdio, definition=definition)

@@ -1,0 +1,18 @@
+"""Writes what it is told in capitals to shout.txt, once a person has seen and allowed it."""
+
+from anyio import Path
+
+from acpbridge import Turn
+
+
+async def shout(turn: Turn) -> str:
+    """Serve one turn."""
+    turn.plan(["Show the change and ask", "Write shout.txt"])
+    path, text = Path(turn.cwd, "shout.txt"), turn.text.upper() + "\n"
+    old = await path.read_text() if await path.exists() else None
+    async with turn.tool("Write shout.txt", kind="edit") as call:
+        call.diff("shout.txt", old, text)
+        if not await call.ask():
+            return "You said no, so I left it alone."
+        await path.write_text(text)
+    return f"I wrote it to {path.name}."

@@ -1,0 +1,47 @@
+"""docs/cli.md names every command and every option that there is, and no other."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from acpbridge.cli.root import COMMANDS, commands
+from tests import cli_doc
+
+
+def leaves() -> Iterator[tuple[str, click.Command]]:
+    """Return every command, and every one below a group, with its whole name."""
+    waiting = [(name, commands.get_command(click.Context(commands), name)) for name in COMMANDS]
+    while waiting:
+        name, command = waiting.pop()
+        assert command is not None
+        yield name, command
+        if isinstance(command, click.Group):
+            waiting += [(f"{name} {below}", inner) for below, inner in command.commands.items()]
+
+
+ALL = dict(leaves())
+
+
+def test_the_document_has_a_section_for_each_command_and_for_nothing_else() -> None:
+    assert set(cli_doc.sections()) - {""} == set(ALL)
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_a_section_names_the_options_that_there_are(name: str) -> None:
+    section = cli_doc.sections()[name]
+    options = [p for p in ALL[name].params if isinstance(p, click.Option)]
+    for option in options:
+        assert set(option.opts) & section.options, f"{name}: {option.opts} is not documented"
+    real = {word for option in options for word in (*option.opts, *option.secondary_opts)}
+    common = {word for p in commands.params for word in p.opts} | {"--help", "-h"}
+    assert section.options <= real | common, section.options - real - common
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_every_command_has_help_with_an_example(name: str) -> None:
+    command = ALL[name]
+    assert command.help
+    assert "acpbridge " in (command.epilog or ""), f"{name} has no example"
+    for option in command.params:
+        assert not isinstance(option, click.Option) or option.help, f"{name}: {option.opts}"

@@ -1,0 +1,67 @@
+"""The note that somebody leaves who kills past a frozen daemon."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from acpbridge.controller.journal import Entry, Tree
+from acpbridge.daemon import frozen, killed
+from acpbridge.errors import BridgeError
+from acpbridge.model.sessions import CloseReason
+
+ONE, TWO = "agent:a:acp:1", "agent:a:acp:2"
+
+
+def test_what_was_noted_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "killed.jsonl"
+    assert killed.noted(path) == {}
+    killed.forget(path)
+    killed.note(path, {ONE: CloseReason.KILLED})
+    killed.note(path, {TWO: CloseReason.PARENT})
+    assert killed.noted(path) == {ONE: CloseReason.KILLED, TWO: CloseReason.PARENT}
+    assert path.stat().st_mode & 0o777 == 0o600
+    killed.forget(path)
+    assert killed.noted(path) == {}
+
+
+def test_a_torn_or_foreign_line_is_passed_over_g18(tmp_path: Path) -> None:
+    path = tmp_path / "killed.jsonl"
+    killed.note(path, {ONE: CloseReason.KILLED})
+    with path.open("ab") as file:
+        file.write(b'[]\n"x"\n{"key": 1}\n\xff\n{"key": "k", "reason": "allowed"}\n' + b"[" * 9999)
+    assert killed.noted(path) == {ONE: CloseReason.KILLED}
+
+
+def test_a_file_that_others_may_write_or_that_is_none_is_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "killed.jsonl"
+    killed.note(path, {ONE: CloseReason.KILLED})
+    path.chmod(0o620)
+    assert killed.noted(path) == {}
+    path.chmod(0o600)
+    (tmp_path / "link").symlink_to(path)
+    assert killed.noted(tmp_path / "link") == {}
+    with pytest.raises(BridgeError):
+        killed.note(tmp_path / "link", {TWO: CloseReason.KILLED})
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    assert killed.noted(tmp_path / "fifo") == {}
+    with pytest.raises(BridgeError) as caught:
+        killed.note(tmp_path / "fifo", {TWO: CloseReason.KILLED})
+    assert caught.value.code == "store_full"
+
+
+def test_all_that_was_spawned_below_a_session_ends_with_it_g12() -> None:
+    def tree(parent: str) -> Tree:
+        return Tree(Entry(1, 1), Entry(2, 2), parent=parent)
+
+    trees = {"a": tree(""), "b": tree("a"), "c": tree("b"), "d": tree("x"), "x": tree("x")}
+    found = frozen.with_descendants(["a"], trees)
+    assert found == {
+        "a": CloseReason.KILLED,
+        "b": CloseReason.PARENT,
+        "c": CloseReason.PARENT,
+    }
+    assert frozen.with_descendants(["c", "b"], trees) == {
+        "c": CloseReason.KILLED,
+        "b": CloseReason.KILLED,
+    }
