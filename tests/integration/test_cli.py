@@ -96,7 +96,7 @@ def test_exit_codes_tell_how_a_turn_ended(home: Home) -> None:
         stubborn=("--reject-cancels",),
         dead=("--die-at-start", "4", "--stderr", "no luck today"),
         strange=("--protocol-version", "7"),
-        login=("--auth-required", "new", "--auth-method", "web"),
+        login=("--auth-required", "new", "--auth-terminal", "web"),
     )
     ask = 'ask execute "rm x"\nsay on'
     expected = [
