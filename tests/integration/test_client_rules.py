@@ -46,9 +46,9 @@ async def test_c1_c2_c27_initialize_goes_alone_and_says_what_we_are(tmp_path: Pa
     first = talk[0][1]
     assert first["method"] == "initialize"
     assert first["params"]["protocolVersion"] == 1
-    assert first["params"]["clientCapabilities"] == {
-        "fs": {"readTextFile": False, "writeTextFile": False}
-    }
+    told = first["params"]["clientCapabilities"]
+    assert told["fs"] == {"readTextFile": False, "writeTextFile": False}
+    assert not told.get("terminal")
     assert first["params"]["clientInfo"] == {"name": "acpbridge", "version": __version__}
 
 
