@@ -121,20 +121,21 @@ def finished(tool: Tool, now: float, width: int) -> list[str]:
     tail = seconds(now - tool.began) + ("" if tool.over else ", not finished")
     out = [row(mark, tool.name(), width, tail, fg=colour)]
     for block in _list(tool.fields.get("content")):
-        out += _block(block, width, failed=status == "failed")
+        out += _block(block, width, status)
     return out
 
 
-def _block(block: Any, width: int, *, failed: bool) -> list[str]:
+def _block(block: Any, width: int, status: str) -> list[str]:
     if not isinstance(block, Mapping):
         return []
     if block.get("type") == "diff":
-        return change(block, width)
+        # One that failed, or was denied, has changed nothing: nothing may look as if it had.
+        return change(block, width) if status == "completed" else []
     inner = block.get("content")
     text = inner.get("text") if isinstance(inner, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         return []
-    limit = FAILURE if failed else OUTPUT
+    limit = FAILURE if status == "failed" else OUTPUT
     return _bounded(text.strip("\n").split("\n"), limit, width)
 
 

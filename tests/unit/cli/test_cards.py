@@ -63,6 +63,12 @@ def test_a_change_tells_its_path_its_size_and_its_first_lines() -> None:
     assert len(rows) == cards.CHANGE + 2
 
 
+def test_a_change_that_was_not_made_is_not_shown() -> None:
+    diff = {"type": "diff", "path": "/a", "oldText": None, "newText": "x\n"}
+    for status, count in (("completed", 3), ("failed", 1), ("in_progress", 1)):
+        assert len(cards.finished(tool(status=status, content=[diff]), 10, 60)) == count
+
+
 def test_a_long_path_keeps_its_end() -> None:
     diff = {"type": "diff", "path": "/very" * 30 + "/name.py", "oldText": "", "newText": "x"}
     head = cards.change(diff, 40)[0]
