@@ -10,7 +10,7 @@ from acpbridge.cli.root import paths
 from acpbridge.errors import EXIT_OK
 
 
-@click.group()
+@click.group(epilog="\b\nExample:\n  acpbridge config check")
 def config() -> None:
     """Look at the configuration."""
 
