@@ -11,7 +11,7 @@ import anyio
 import click
 from anyio.abc import TaskGroup
 
-from acpbridge.cli import exits, tables
+from acpbridge.cli import exits, moments
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.mode import ModeWarning
 from acpbridge.cli.output import error_lines, lines
@@ -181,7 +181,7 @@ class Drive:
         value = {
             "seq": None,
             "epoch": None,
-            "at": tables.now(),
+            "at": moments.now(),
             "key": self._receipt["key"],
             "turn": self._receipt["runId"],
             "type": "turn_failed",

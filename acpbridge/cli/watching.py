@@ -8,7 +8,7 @@ from functools import partial
 
 import anyio
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.output import say
 from acpbridge.cli.questions.alert import alert
@@ -93,5 +93,5 @@ class Watch:
 
 def _text(line: EventLine) -> str:
     if line.value.get("type") == "permission_asked":
-        return render(line.value, now=tables.now()) + "\n"
+        return render(line.value, now=moments.now()) + "\n"
     return decided(line.value) + "\n" if line.value.get("type") == "permission_decided" else ""

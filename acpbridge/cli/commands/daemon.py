@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments, tables
 from acpbridge.cli.commands.daemon_log import logs
 from acpbridge.cli.commands.stopping import restart, stop
 from acpbridge.cli.output import fail, print_json
@@ -111,5 +111,5 @@ def status(ctx: click.Context, *, as_json: bool) -> int:
     if as_json:
         print_json({"daemon": shown})
     else:
-        click.echo("\n".join(tables.daemon_lines(shown, tables.now())))
+        click.echo("\n".join(tables.daemon_lines(shown, moments.now())))
     return EXIT_DAEMON if shown is None else EXIT_OK

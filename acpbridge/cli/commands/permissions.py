@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments
 from acpbridge.cli.commands.quick import connect_or_start
 from acpbridge.cli.output import command_line, lines, print_json, say
 from acpbridge.cli.questions.answers import doubt
@@ -69,7 +69,7 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
     elif not found:
         click.echo("no open question")
     else:
-        now, count = tables.now(), len(found)
+        now, count = moments.now(), len(found)
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         shown = (
             render(question, now=now, place=(number, count), width=width)

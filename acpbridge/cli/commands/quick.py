@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from acpbridge.cli import keys, tables
+from acpbridge.cli import keys, moments, tables
 from acpbridge.cli.output import fail, print_json, say
 from acpbridge.cli.root import paths
 from acpbridge.daemon.paths import Paths
@@ -73,7 +73,7 @@ def _nothing() -> dict[str, Any]:
         "unowned": [],
         "pendingPermissions": 0,
         "warnings": [],
-        "observedAt": tables.now(),
+        "observedAt": moments.now(),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from acpbridge.cli import keys, tables
+from acpbridge.cli import keys, moments, tables
 from acpbridge.cli.commands.quick import connect_or_start
 from acpbridge.cli.output import print_json, say
 from acpbridge.cli.root import paths
@@ -53,7 +53,7 @@ def sessions(
     if as_json:
         print_json({"sessions": found["sessions"]})
     else:
-        click.echo(tables.sessions_text(found["sessions"], tables.now()))
+        click.echo(tables.sessions_text(found["sessions"], moments.now()))
     return EXIT_OK
 
 
@@ -116,7 +116,7 @@ def prune(  # noqa: PLR0913 - one for each option
             shown = client.call("prune", limit=PRUNE_LIMIT, dryRun=True, **wanted)
             if dry_run or not shown["pruned"]:
                 return _print_pruned(shown, as_json=as_json)
-            say(tables.pruned_text(shown["pruned"], tables.now()))
+            say(tables.pruned_text(shown["pruned"], moments.now()))
             many = len(shown["pruned"])
             if not click.confirm(f"Delete these {many} sessions and their logs?", err=True):
                 say("nothing was deleted")
@@ -136,7 +136,7 @@ def _print_pruned(receipt: Any, *, as_json: bool) -> int:
         print_json(receipt)
         return EXIT_OK
     if receipt["pruned"]:
-        click.echo(tables.pruned_text(receipt["pruned"], tables.now()))
+        click.echo(tables.pruned_text(receipt["pruned"], moments.now()))
     number = len(receipt["pruned"])
     say(f"{number} would be deleted" if receipt["dryRun"] else f"{number} deleted")
     return EXIT_OK

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from acpbridge.cli.moments import tenths, units
 from acpbridge.cli.output import styled
 from acpbridge.cli.questions.question import DIFF_LIMIT, MARGIN
 from acpbridge.cli.terminal.cells import cut, width_of
@@ -88,20 +89,6 @@ class Tools:
         self._open.clear()
 
 
-def seconds(count: float) -> str:
-    """Return a duration as people say it, a short one with its tenths."""
-    return f"{count:.1f}s" if count < 10 else whole_seconds(count)
-
-
-def whole_seconds(count: float) -> str:
-    """Return a duration as people say it."""
-    minutes, rest = divmod(int(count), 60)
-    if not minutes:
-        return f"{rest}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
-
-
 def row(mark: str, text: str, width: int, tail: str = "", **style: Any) -> str:
     """Return one row of ours: a mark in colour, a text that is cut, and a dim tail that is not."""
     tail = cut(f"  {tail}", max(width - 3, 0)) if tail else ""
@@ -111,14 +98,14 @@ def row(mark: str, text: str, width: int, tail: str = "", **style: Any) -> str:
 
 def running(tool: Tool, now: float, width: int) -> str:
     """Return the row of a call that is not over."""
-    return row(RUNNING, tool.name(), width, whole_seconds(now - tool.began), fg="cyan")
+    return row(RUNNING, tool.name(), width, units(now - tool.began), fg="cyan")
 
 
 def finished(tool: Tool, now: float, width: int) -> list[str]:
     """Return the rows of a call that is over, or was left unfinished."""
     status = str(tool.fields.get("status"))
     mark, colour = _TOOL_MARKS.get(status, ("◌", "yellow"))
-    tail = seconds(now - tool.began) + ("" if tool.over else ", not finished")
+    tail = tenths(now - tool.began) + ("" if tool.over else ", not finished")
     out = [row(mark, tool.name(), width, tail, fg=colour)]
     for block in _list(tool.fields.get("content")):
         out += _block(block, width, status)
