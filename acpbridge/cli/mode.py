@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acpbridge.cli.terminal.screen import Screen
+from acpbridge.cli.views.reading import update_of
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import escape
@@ -27,8 +28,7 @@ def at_work(event: Mapping[str, Any]) -> bool:
     """Tell whether an event shows that the agent works on its prompt."""
     if event.get("type") == "permission_asked":
         return True
-    update = event.get("update") if event.get("type") == "update" else None
-    return isinstance(update, Mapping) and update.get("sessionUpdate") in _WORK
+    return update_of(event).get("sessionUpdate") in _WORK
 
 
 class ModeWarning:
