@@ -123,6 +123,11 @@ def _command(row: Mapping[str, Any], home: str) -> str:
     return tables.shown(" ".join((program, *rest)))
 
 
+def _left(table: Sequence[tuple[str, ...]], width: int) -> int:
+    """Return the columns that are left for the last cell of each row."""
+    return width + 1 - len(tables.columns([(*cells[:-1], "|") for cells in table])[0])
+
+
 def _shortened(table: Sequence[tuple[str, ...]], index: int, longest: int) -> list[tuple[str, ...]]:
     """Return a table with every cell of one column cut to a length."""
     return [(*cells[:index], _cut(cells[index], longest), *cells[index + 1 :]) for cells in table]
