@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from acpbridge.cli.agents import text_of
+from acpbridge.cli.commands.agents import text_of
 
 HOME = "/home/ann"
 
