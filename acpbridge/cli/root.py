@@ -64,7 +64,11 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: acpbridge run 'Say hello'",
 )
-@click.option("--home", metavar="DIR", help="State directory (default: $ACPBRIDGE_HOME, else XDG).")
+@click.option(
+    "--home",
+    metavar="DIR",
+    help="State directory (default: $ACPBRIDGE_HOME, else ~/.local/state/acpbridge).",
+)
 @click.version_option(__version__, prog_name="acpbridge")
 @click.pass_context
 def commands(ctx: click.Context, home: str | None) -> None:

@@ -66,9 +66,10 @@ def test_agents_shows_what_would_run_for_each_without_a_daemon(tmp_path: Path) -
         assert "runtime: {command" in found["kiro"]["missing"]["hint"]
         assert found["demo"]["login"] == "not needed"
         text = home.run("agents").out
+        assert max(map(len, text.splitlines())) <= 100
         assert "sk-secret" not in text + done.out
         assert "*  mine" in text
-        assert "kiro" in text.splitlines()[-1]
+        assert "kiro" in text.partition("without a known command")[2]
         assert not (home.path / "daemon.lock").exists()
 
 
@@ -307,7 +308,8 @@ def test_the_secrets_of_a_definition_are_not_shown_either(tmp_path: Path) -> Non
             ("agents", "--json"),
         ):
             shown = home.run(*words).out
-            assert "[redacted:env:" in shown
+            # A person's table cuts a command long before its last word.
+            assert words == ("agents",) or "[redacted:env:" in shown
             assert not any(secret in shown for secret in secrets.values())
 
 

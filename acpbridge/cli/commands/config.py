@@ -16,7 +16,8 @@ def config() -> None:
 
 
 @config.command(
-    epilog="\b\nExamples:\n  acpbridge config check\n  acpbridge config check ./config.yaml --json"
+    short_help="Load a configuration and say what is in it.",
+    epilog="\b\nExamples:\n  acpbridge config check\n  acpbridge config check ./config.yaml --json",
 )
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

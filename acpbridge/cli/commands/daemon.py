@@ -34,8 +34,9 @@ for command in (stop, restart, logs):
 
 
 @daemon.command(
+    short_help="Run the daemon in the foreground.",
     epilog="\b\nExamples:\n  acpbridge daemon run\n  acpbridge --home ~/.bridge daemon run "
-    "2>> bridge.log"
+    "2>> bridge.log",
 )
 @click.option(
     "--config", "config_path", metavar="FILE", help="Configuration file (default: config.yaml)."

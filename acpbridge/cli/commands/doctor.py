@@ -30,7 +30,6 @@ def doctor(ctx: click.Context, agent: str, *, as_json: bool) -> int:
     mode in which a person is asked; it gets no prompt. Then session, process and directory go.
     Without AGENT nothing is downloaded.
 
-    \b
     Exit status: 0 all that was checked is usable, 2 the configuration is wrong, 4 no such agent,
     6 an agent is missing or does not start, 7 one needs a login, 8 the daemon cannot be reached.
     """

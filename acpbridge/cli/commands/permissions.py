@@ -24,7 +24,9 @@ ANSWER_LIMIT = 30.0
     "  acpbridge permissions answer 1a2b3c4d --allow\n"
     "  acpbridge permissions answer 1a2b3c4d --deny --reason 'not on a Friday'",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, or one a line.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document; with --watch, one a line."
+)
 @click.option("--watch", is_flag=True, help="Stay; ask each question as it comes up, until Ctrl-C.")
 @click.pass_context
 def permissions(ctx: click.Context, *, as_json: bool, watch: bool) -> int:
@@ -43,7 +45,11 @@ def permissions(ctx: click.Context, *, as_json: bool, watch: bool) -> int:
     return _watch(ctx, as_json=as_json) if watch else _list(ctx, as_json=as_json)
 
 
-@permissions.command(name="list", epilog="\b\nExamples:\n  acpbridge permissions list --json")
+@permissions.command(
+    name="list",
+    short_help="List the questions that wait.",
+    epilog="\b\nExamples:\n  acpbridge permissions list --json",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def list_(ctx: click.Context, *, as_json: bool) -> int:
@@ -82,8 +88,9 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
 
 
 @permissions.command(
+    short_help="Answer one question.",
     epilog="\b\nExamples:\n  acpbridge permissions answer 1a2b3c4d --allow\n"
-    "  acpbridge permissions answer 1a2b3c4d --option allow_once --json"
+    "  acpbridge permissions answer 1a2b3c4d --option allow_once --json",
 )
 @click.argument("question", metavar="ID")
 @click.option("--allow", is_flag=True, help="Allow once; needs exactly one option that does so.")

@@ -325,7 +325,7 @@ def _on_one(
     default=2.0,
     show_default=True,
     metavar="S",
-    help="Seconds on each rung.",
+    help="Seconds to wait after each of these steps.",
 )
 @_json
 @click.pass_context

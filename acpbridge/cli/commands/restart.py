@@ -35,7 +35,6 @@ def restart(
     answered and its session is open; it then waits for a prompt as long as any other. If the agent
     cannot take up the earlier conversation, nothing is begun anew without --fresh.
 
-    \b
     Exit status: 0 it answers, 1 a turn runs (cancel it, or --force) or the session is closed,
     4 no such session, or its conversation cannot be taken up, 6 the agent could not be started,
     7 it needs a login.

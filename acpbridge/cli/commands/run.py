@@ -21,7 +21,7 @@ MODES: Final = ("run", "session")
     epilog="\b\nExamples:\n  acpbridge run 'Explain what this repository does'\n"
     "  acpbridge run --agent codex --cwd ~/src/shop --format json - < task.md\n"
     "  acpbridge run --continue 'Now write the tests'\n"
-    "  acpbridge run --model opus --set effort=high --image shot.png 'What is wrong here?'"
+    "  acpbridge run --model opus --set effort=high --image a.png 'What is this?'"
 )
 @click.argument("prompt", required=False)
 @click.option("--agent", metavar="ID", help="Which agent (default: the configured default).")
@@ -39,10 +39,15 @@ MODES: Final = ("run", "session")
     "options",
     multiple=True,
     metavar="ID=VALUE",
-    help="Set an option that the agent offers, from now on; ID= takes an earlier --set back.",
+    help="Set an option that the agent offers, from now on; may be repeated. ID= takes an earlier "
+    "--set back.",
 )
 @click.option(
-    "--image", "images", multiple=True, metavar="FILE", help="Show it an image, with the prompt."
+    "--image",
+    "images",
+    multiple=True,
+    metavar="FILE",
+    help="Show it a PNG, JPEG, GIF or WebP image with the prompt; may be repeated.",
 )
 @click.option(
     "--mcp-config",
@@ -54,7 +59,8 @@ MODES: Final = ("run", "session")
     type=click.Choice(MODES),
     default="run",
     show_default=True,
-    help="run: the process ends with the turn. session: it stays until it was idle too long.",
+    help="run: the agent's process ends with the turn. session: it stays for the next prompt "
+    "until it was idle for limits.idleTtlSeconds.",
 )
 @click.option(
     "--format",
@@ -75,7 +81,8 @@ MODES: Final = ("run", "session")
     type=click.Choice([word.value for word in OnPermission]),
     default=OnPermission.ASK.value,
     show_default=True,
-    help="ask: here or in the inbox. allow: each plain question once. deny: each question.",
+    help="ask: you are asked. allow: what is beyond doubt is allowed, this once; all else is "
+    "asked. deny: nothing is allowed.",
 )
 @click.option("--detach", is_flag=True, help="Print the session's key and leave the turn running.")
 @click.pass_context
@@ -98,9 +105,14 @@ def run(  # noqa: PLR0913 - one for each option
     on_permission: str,
     detach: bool,
 ) -> int:
-    """Run one turn of an agent with PROMPT, or with standard input if it is - or left out.
+    """Run one turn of an agent.
 
-    \b
+    PROMPT is what the agent is told. Without one, or with -, it is read from standard input.
+
+    The agent starts with a small part of this environment: PATH and the like, and what belongs to
+    it or is named in config.yaml. Its questions are asked on this terminal; where there is none
+    they wait in the inbox, see: acpbridge permissions. Ctrl-C cancels the turn.
+
     Exit status: 0 the turn ended normally, 1 it failed or was refused, 2 usage or configuration,
     3 the timeout passed, 4 no such session or agent, 5 a permission was denied and the turn did
     not end normally, 6 the agent is missing, died or did not start, 7 it needs a login, 8 the

@@ -24,9 +24,10 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 
 
 @click.command(
+    short_help="Stop the daemon and all that it runs.",
     epilog="\b\nExamples:\n  acpbridge daemon stop\n  acpbridge daemon stop --force\n\n"
     "Exit status: 0 it is gone, or there was none; 1 it has work and nobody could be asked; "
-    "8 it is frozen."
+    "8 it is frozen.",
 )
 @_force
 @_json
@@ -48,8 +49,9 @@ def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
 
 
 @click.command(
+    short_help="Stop the daemon and start it afresh.",
     epilog="\b\nExamples:\n  acpbridge daemon restart\n  acpbridge daemon restart --force\n\n"
-    "Exit status: as of stop; also that of a daemon that does not start."
+    "Exit status: as of stop; also that of a daemon that does not start.",
 )
 @_force
 @_json

@@ -22,6 +22,14 @@ def leaves() -> Iterator[tuple[str, click.Command]]:
 
 ALL = dict(leaves())
 
+# As a terminal has it, and as the library lays out by itself.
+WIDTH = 80
+
+
+def help_of(name: str) -> str:
+    above = click.Context(commands, info_name="acpbridge", terminal_width=WIDTH)
+    return ALL[name].get_help(click.Context(ALL[name], above, info_name=name))
+
 
 def test_the_document_has_a_section_for_each_command_and_for_nothing_else() -> None:
     assert set(cli_doc.sections()) - {""} == set(ALL)
@@ -45,3 +53,11 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert "acpbridge " in (command.epilog or ""), f"{name} has no example"
     for option in command.params:
         assert not isinstance(option, click.Option) or option.help, f"{name}: {option.opts}"
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_help_fits_a_terminal_and_is_cut_nowhere(name: str) -> None:
+    lines = help_of(name).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    # How the library ends what it has cut: the line of a command in a group's list.
+    assert not [line for line in lines if line.endswith("...") and not line.startswith("Usage")]

@@ -43,5 +43,7 @@ def test_case_58_a_question_of_very_many_lines_is_painted_in_no_time() -> None:
 
 def test_colours_are_imported_only_where_somebody_looks() -> None:
     code = "import acpbridge.cli.turn, sys; print(sorted({'markdown_it'} & {*sys.modules}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
     assert done.stdout == "[]\n"
