@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments, tables
 from acpbridge.cli.output import print_json
 from acpbridge.cli.root import here, paths
 from acpbridge.errors import EXIT_OK
@@ -111,7 +111,7 @@ def _cells(row: Mapping[str, Any], home: str) -> tuple[str, ...]:
 def _command(row: Mapping[str, Any], home: str) -> str:
     """Return what would run: the program by its name alone, where that says enough."""
     if row["command"] is None:
-        return tables.NOTHING
+        return moments.NOTHING
     program, *rest = map(str, row["command"])
     if row["launch"] == "python":
         return tables.shown(rest[-1])  # its entry; what runs that is our own
