@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import click
 
-from acpbridge.cli import keys, moments, tables
-from acpbridge.cli.commands.quick import connect_or_start
+from acpbridge.cli import keys, moments, options, tables
 from acpbridge.cli.output import print_json, say
+from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import paths
 from acpbridge.cli.spans import read_duration
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK
@@ -19,8 +19,6 @@ from acpbridge.model.sessions import LIVE_STATES, SessionState
 PRUNE_LIMIT: Final = 600.0
 
 STATES: Final = [state.value for state in SessionState if state not in LIVE_STATES]
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group(
@@ -33,7 +31,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 @click.option("--agent", metavar="ID", help="Only those of this agent.")
 @click.option("--cwd", metavar="DIR", help="Only those that work in this directory.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the N newest.")
-@_json
+@options.as_json
 @click.pass_context
 def sessions(
     ctx: click.Context,
@@ -89,7 +87,7 @@ def _states(ctx: click.Context, param: click.Parameter, value: str | None) -> li
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_json
+@options.as_json
 @click.pass_context
 def prune(  # noqa: PLR0913 - one for each option
     ctx: click.Context,

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from acpbridge.cli import options
 from acpbridge.cli.output import lines, print_json, say
 from acpbridge.cli.root import paths
 from acpbridge.config.environment import MARK
@@ -20,7 +21,6 @@ STOP_LIMIT: Final = 12.0
 _force = click.option(
     "--force", is_flag=True, help="Ask nothing and end it at once, also if it is frozen."
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.command(
@@ -30,7 +30,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
     "8 it is frozen.",
 )
 @_force
-@_json
+@options.as_json
 @click.pass_context
 def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     """Stop the daemon: turns are cancelled, every process tree is ended, and it is gone.
@@ -54,7 +54,7 @@ def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     "Exit status: as of stop; also that of a daemon that does not start.",
 )
 @_force
-@_json
+@options.as_json
 @click.pass_context
 def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     """Stop the daemon, as `daemon stop` does, and start it afresh: after an upgrade, say.
