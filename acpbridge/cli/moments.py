@@ -23,7 +23,7 @@ def clock(moment: Any) -> str:
         return NOTHING
 
 
-def units(count: float) -> str:
+def whole_seconds(count: float) -> str:
     """Return a number of seconds in its largest two units."""
     seconds = int(count)
     if seconds < 60:
@@ -35,20 +35,20 @@ def units(count: float) -> str:
     return f"{seconds // 86400}d{seconds % 86400 // 3600:02}h"
 
 
-def tenths(count: float) -> str:
-    """Return a number of seconds as `units` does, few of them with their tenths."""
-    return f"{count:.1f}s" if count < 10 else units(count)
+def seconds(count: float) -> str:
+    """Return a number of seconds as `whole_seconds` does, few of them with their tenths."""
+    return f"{count:.1f}s" if count < 10 else whole_seconds(count)
 
 
 def age(since: Any, now: Any) -> str:
     """Return the time between two moments in its largest two units."""
     try:
-        return units(max(0, _between(since, now)))
+        return whole_seconds(max(0, _between(since, now)))
     except (ValueError, TypeError):
         return NOTHING
 
 
-def seconds(since: Any, now: Any) -> str:
+def seconds_between(since: Any, now: Any) -> str:
     """Return the time between two moments in seconds alone."""
     try:
         return f"{max(0, int(_between(since, now)))} s"

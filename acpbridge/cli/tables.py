@@ -6,7 +6,7 @@ Every value that an agent or a file had a say in is escaped, so that none of it 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from acpbridge.cli.moments import NOTHING, age, now, seconds
+from acpbridge.cli.moments import NOTHING, age, now, seconds_between
 from acpbridge.model.display import escape
 
 Row = Mapping[str, Any]
@@ -118,7 +118,7 @@ def state(row: Row, at: str = "") -> str:
     if row.get("state") == "starting":
         # A first start may download the agent: it is told apart from one that hangs by its age.
         since = (row.get("turn") or {}).get("startedAt") or row.get("createdAt")
-        return f"starting ({seconds(since, at or now())})"
+        return f"starting ({seconds_between(since, at or now())})"
     return shown(row.get("state"))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from acpbridge.cli.moments import tenths, units
+from acpbridge.cli.moments import seconds, whole_seconds
 from acpbridge.cli.output import styled
 from acpbridge.cli.questions.question import DIFF_LIMIT, MARGIN
 from acpbridge.cli.terminal.cells import cut, width_of
@@ -98,14 +98,14 @@ def row(mark: str, text: str, width: int, tail: str = "", **style: Any) -> str:
 
 def running(tool: Tool, now: float, width: int) -> str:
     """Return the row of a call that is not over."""
-    return row(RUNNING, tool.name(), width, units(now - tool.began), fg="cyan")
+    return row(RUNNING, tool.name(), width, whole_seconds(now - tool.began), fg="cyan")
 
 
 def finished(tool: Tool, now: float, width: int) -> list[str]:
     """Return the rows of a call that is over, or was left unfinished."""
     status = str(tool.fields.get("status"))
     mark, colour = _TOOL_MARKS.get(status, ("◌", "yellow"))
-    tail = tenths(now - tool.began) + ("" if tool.over else ", not finished")
+    tail = seconds(now - tool.began) + ("" if tool.over else ", not finished")
     out = [row(mark, tool.name(), width, tail, fg=colour)]
     for block in _list(tool.fields.get("content")):
         out += _block(block, width, status)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from acpbridge.cli.moments import tenths, units
+from acpbridge.cli.moments import seconds, whole_seconds
 from acpbridge.cli.output import styled
 from acpbridge.cli.terminal.cells import wrap
 from acpbridge.cli.views.cards import row, usage_words
@@ -84,14 +84,14 @@ class Status:
         """Return the row with the spinner."""
         now = self._clock()
         picture = SPINNER[int(now * PICTURES) % len(SPINNER)]
-        tail = units(now - self._began)
+        tail = whole_seconds(now - self._began)
         if now - self._heard >= QUIET and width >= ROOMY:
-            tail += f", last update {units(now - self._heard)} ago"
+            tail += f", last update {whole_seconds(now - self._heard)} ago"
         return row(picture, note or self.waits_for(), width, tail, fg="cyan")
 
     def summary(self, event: Mapping[str, Any], width: int) -> list[str]:
         """Return what a turn came to, for its end."""
-        took = tenths(self._clock() - self._began)
+        took = seconds(self._clock() - self._began)
         reason = event.get("stopReason")
         failed = event.get("type") == "turn_failed"
         well = not failed and reason == "end_turn"

@@ -45,7 +45,7 @@ def test_a_moment_is_the_local_time_of_day(monkeypatch: pytest.MonkeyPatch) -> N
     [(0, "0.0s"), (9.94, "9.9s"), (10, "10s"), (61, "1m01s"), (3600, "1h00m"), (90_061, "1d01h")],
 )
 def test_durations_are_short(count: float, words: str) -> None:
-    assert moments.tenths(count) == words
+    assert moments.seconds(count) == words
 
 
 @pytest.mark.parametrize(
