@@ -44,7 +44,7 @@ from acpbridge.router.places import Places
 from acpbridge.router.router import Router
 from acpbridge.router.scribe import Scribe
 from acpbridge.router.services import Services
-from acpbridge.router.setting import Setting
+from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.acp import AcpRuntime
 from acpbridge.runtimes.inventory import default_agent
@@ -213,14 +213,14 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
             killed.forget(paths.killed)
             sink = _Sink()
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
-            setting = Setting(
+            around = Surroundings(
                 daemon=info,
                 config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
                 notices=lambda: _notices(base, ledger, session_log),
             )
-            async with Router(services, supervisor, audit, setting) as router:
+            async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands
                 yield Opened(router, supervisor, audit)
     finally:

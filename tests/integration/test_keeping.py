@@ -60,7 +60,7 @@ def test_case_114_a_deaf_agent_is_ended_and_another_answers(home: Home) -> None:
     until_running(home, key)
     old = agent_pid(home, key)
     busy = home.run("restart", key, "--json")
-    assert (busy.code, busy.out) == (1, "")
+    assert (busy.code, busy.json["error"]["code"]) == (1, "busy")
     assert "error (busy)" in busy.err
     assert "--force" in busy.err
     assert alive(old)
