@@ -23,6 +23,7 @@ from acpbridge.cli.views.formats import View, view_of
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_INTERRUPTED, EXIT_OK, BridgeError
+from acpbridge.model.events import TURN_ENDS
 from acpbridge.model.permission import OnPermission
 from acpbridge.router.api import RunRequest
 from acpbridge.transport.tasks import background
@@ -35,8 +36,6 @@ LAST_EVENT: Final = 5.0
 
 # For words that were not written yet, on a terminal that may be stopped. Seconds.
 LAST_WORDS: Final = 1.0
-
-_LAST: Final = ("turn_ended", "turn_failed")
 
 
 class Drive:
@@ -158,7 +157,7 @@ class Drive:
                 await mode.before(event)
             await view.event(line)
             await self._note(event, asking)
-            if event.get("type") in _LAST and event.get("turn") is not None:
+            if event.get("type") in TURN_ENDS and event.get("turn") is not None:
                 await view.end()
                 return event
 
