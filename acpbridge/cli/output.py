@@ -37,6 +37,11 @@ def styled(text: str, **style: Any) -> str:
     return click.style(text, **style)
 
 
+def on_terminal() -> bool:
+    """Tell whether a person can be asked: their keyboard on stdin, their eyes on stderr."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def lines(text: str) -> list[str]:
     """Return the lines of somebody's text, each made safe to look at."""
     return [escape(line) for line in text.splitlines()] or [""]

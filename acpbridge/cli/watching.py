@@ -10,12 +10,12 @@ import anyio
 
 from acpbridge.cli import moments
 from acpbridge.cli.interrupts import obey
-from acpbridge.cli.output import say
+from acpbridge.cli.output import on_terminal, say
 from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.asking import Terminal
 from acpbridge.cli.questions.question import render
 from acpbridge.cli.terminal.screen import screen_of
-from acpbridge.cli.terminal.writer import Writer, on_terminal
+from acpbridge.cli.terminal.writer import Writer
 from acpbridge.cli.views.reading import decided
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths

@@ -1,14 +1,13 @@
 """`acpbridge sessions`: the list, `prune` and `export`. Quick but for `export`, which streams."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from acpbridge.cli import keys, moments, options, tables
-from acpbridge.cli.output import print_json, say
+from acpbridge.cli.output import on_terminal, print_json, say
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import paths
 from acpbridge.cli.spans import read_duration
@@ -106,7 +105,7 @@ def prune(  # noqa: PLR0913 - one for each option
     """
     if older_than is None and keep is None and states is None:
         raise click.UsageError("Give at least one of: --older-than, --keep, --state.", ctx)
-    if not (dry_run or yes or _at_terminal()):
+    if not (dry_run or yes or on_terminal()):
         raise click.UsageError("Nobody can be asked here: give --yes or --dry-run.", ctx)
     with connect_or_start(paths(ctx)) as client:
         wanted: dict[str, Any] = {"olderThan": older_than, "keep": keep, "states": states}
@@ -123,10 +122,6 @@ def prune(  # noqa: PLR0913 - one for each option
             wanted = {"keys": [row["key"] for row in shown["pruned"]]}
         done = client.call("prune", limit=PRUNE_LIMIT, dryRun=dry_run, **wanted)
     return _print_pruned(done, as_json=as_json)
-
-
-def _at_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _print_pruned(receipt: Any, *, as_json: bool) -> int:

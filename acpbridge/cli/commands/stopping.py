@@ -1,13 +1,12 @@
 """`daemon stop` and `daemon restart`: the end of a daemon of any version, frozen or not."""
 
 import os
-import sys
 from typing import Final
 
 import click
 
 from acpbridge.cli import options
-from acpbridge.cli.output import lines, print_json, say
+from acpbridge.cli.output import lines, on_terminal, print_json, say
 from acpbridge.cli.root import paths
 from acpbridge.config.environment import MARK
 from acpbridge.daemon import frozen
@@ -116,7 +115,7 @@ def _agreed(busy: BridgeError, verb: str) -> bool:
     Raises:
         BridgeError: `busy`, where nobody is.
     """
-    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not on_terminal():
         hint = f"Wait, or end it all the same: acpbridge daemon {verb} --force."
         raise BridgeError("busy", busy.message, hint=hint, data=busy.data)
     say(" ".join(lines(busy.message)), fg="yellow")
