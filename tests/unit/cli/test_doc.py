@@ -38,7 +38,7 @@ def test_the_document_has_a_section_for_each_command_and_for_nothing_else() -> N
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_a_section_names_the_options_that_there_are(name: str) -> None:
     section = cli_doc.sections()[name]
-    options = [p for p in ALL[name].params if isinstance(p, click.Option)]
+    options = [p for p in ALL[name].params if isinstance(p, click.Option) and not p.hidden]
     for option in options:
         assert set(option.opts) & section.options, f"{name}: {option.opts} is not documented"
     real = {word for option in options for word in (*option.opts, *option.secondary_opts)}
