@@ -81,12 +81,12 @@ class Scenario:
     def until(self, true: Callable[[dict[str, Any]], bool], key: str) -> None:
         """Wait until a session's row is as it should be."""
         deadline = time.monotonic() + 15
-        while time.monotonic() < deadline:
+        while True:
             (row,) = self.home.run("status", key, "--json").json["sessions"]
             if true(row):
                 return
+            assert time.monotonic() < deadline, row
             time.sleep(0.05)
-        raise AssertionError(row)
 
 
 def play(home: Home) -> Seen:
