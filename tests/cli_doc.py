@@ -104,8 +104,8 @@ def tables() -> dict[str, Keys]:
         if found := _JSON.match(line):
             assert found[1] not in out, f"two tables of {found[1]}"
             here = out[found[1]] = Keys()
-        elif line.startswith("#") or line == _EVENTS:
-            here = None
+        elif not line and here is not None and (here.always or here.sometimes):
+            here = None  # the table is over
         elif here is not None and (row := _KEY.match(line)):
             sometimes = "*sometimes*" in line
             if row[2]:

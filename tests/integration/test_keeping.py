@@ -63,7 +63,7 @@ def test_case_114_a_deaf_agent_is_ended_and_another_answers(home: Home) -> None:
     until_running(home, key)
     old = agent_pid(home, key)
     busy = home.run("restart", key, "--json")
-    assert (busy.code, busy.out) == (1, "")
+    assert (busy.code, busy.json["error"]["code"]) == (1, "busy")
     assert "error (busy)" in busy.err
     assert "--force" in busy.err
     assert alive(old)
@@ -86,7 +86,7 @@ def test_case_114_it_is_not_ok_without_a_new_answer_to_initialize(home: Home) ->
     home.configure({"startSeconds": 0.5}, fake=("--silent-start",))
     home.run("daemon", "stop")
     done = home.run("restart", key, "--json")
-    assert (done.code, done.out) == (6, "")
+    assert (done.code, done.json["error"]["code"]) == (6, "start_timeout")
     assert "error (start_timeout)" in done.err
     assert not alive(old)
     assert row(home, key)["state"] == "failed"
