@@ -13,13 +13,13 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
-from acpbridge.cli.asking import Asking, Inbox, Terminal
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.output import command_line
-from acpbridge.cli.screen import Screen, screen_of
-from acpbridge.cli.sessionview import SessionView
+from acpbridge.cli.questions.asking import Asking, Inbox, Terminal
+from acpbridge.cli.terminal.screen import Screen, screen_of
+from acpbridge.cli.terminal.writer import on_terminal
 from acpbridge.cli.typed import Commands
-from acpbridge.cli.writer import on_terminal
+from acpbridge.cli.views.sessionview import SessionView
 from acpbridge.daemon.client import DaemonClient, Events, connect
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_OK, BridgeError

@@ -9,7 +9,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
-from acpbridge.cli.screen import Screen
+from acpbridge.cli.terminal.screen import Screen
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import escape

@@ -16,22 +16,22 @@ from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, BridgeErro
 
 # Command -> module that holds it under the same name, and the help line of the list.
 COMMANDS: Final = {
-    "run": ("acpbridge.cli.run", "Run one turn of an agent."),
-    "status": ("acpbridge.cli.quick", "Show what runs, from the kernel, now."),
-    "sessions": ("acpbridge.cli.sessions", "List, delete and export sessions."),
-    "logs": ("acpbridge.cli.logs", "Show what happened in a session."),
-    "kill": ("acpbridge.cli.quick", "End sessions and their whole process trees."),
-    "cancel": ("acpbridge.cli.quick", "Cancel the running turn of a session."),
-    "close": ("acpbridge.cli.quick", "End a session politely."),
-    "attach": ("acpbridge.cli.attach", "Follow a session, type to it, answer it."),
-    "restart": ("acpbridge.cli.restart", "Give a session a new process."),
-    "permissions": ("acpbridge.cli.permissions", "List and answer open questions."),
-    "agents": ("acpbridge.cli.agents", "List the agents and what each would run."),
-    "doctor": ("acpbridge.cli.doctor", "Check the bridge and the agents."),
-    "login": ("acpbridge.cli.login", "Run an agent's own login."),
-    "config": ("acpbridge.cli.config", "Check the configuration."),
-    "daemon": ("acpbridge.cli.daemon", "Start, stop and look at the daemon."),
-    "serve": ("acpbridge.cli.serve", "Serve a Python agent over ACP on stdio."),
+    "run": ("acpbridge.cli.commands.run", "Run one turn of an agent."),
+    "status": ("acpbridge.cli.commands.quick", "Show what runs, from the kernel, now."),
+    "sessions": ("acpbridge.cli.commands.sessions", "List, delete and export sessions."),
+    "logs": ("acpbridge.cli.commands.logs", "Show what happened in a session."),
+    "kill": ("acpbridge.cli.commands.quick", "End sessions and their whole process trees."),
+    "cancel": ("acpbridge.cli.commands.quick", "Cancel the running turn of a session."),
+    "close": ("acpbridge.cli.commands.quick", "End a session politely."),
+    "attach": ("acpbridge.cli.commands.attach", "Follow a session, type to it, answer it."),
+    "restart": ("acpbridge.cli.commands.restart", "Give a session a new process."),
+    "permissions": ("acpbridge.cli.commands.permissions", "List and answer open questions."),
+    "agents": ("acpbridge.cli.commands.agents", "List the agents and what each would run."),
+    "doctor": ("acpbridge.cli.commands.doctor", "Check the bridge and the agents."),
+    "login": ("acpbridge.cli.commands.login", "Run an agent's own login."),
+    "config": ("acpbridge.cli.commands.config", "Check the configuration."),
+    "daemon": ("acpbridge.cli.commands.daemon", "Start, stop and look at the daemon."),
+    "serve": ("acpbridge.cli.commands.serve", "Serve a Python agent over ACP on stdio."),
 }
 
 # What click raises for a group without a command; an older click prints the help by itself.

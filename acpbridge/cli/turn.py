@@ -12,14 +12,14 @@ import click
 from anyio.abc import TaskGroup
 
 from acpbridge.cli import exits, tables
-from acpbridge.cli.asking import Asking, Inbox, Terminal
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.mode import ModeWarning
 from acpbridge.cli.output import error_lines, lines
-from acpbridge.cli.screen import Screen, screen_of
+from acpbridge.cli.questions.asking import Asking, Inbox, Terminal
 from acpbridge.cli.silence import tell_when_frozen
-from acpbridge.cli.views import View, view_of
-from acpbridge.cli.writer import on_terminal
+from acpbridge.cli.terminal.screen import Screen, screen_of
+from acpbridge.cli.terminal.writer import on_terminal
+from acpbridge.cli.views.formats import View, view_of
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_INTERRUPTED, EXIT_OK, BridgeError

@@ -8,10 +8,10 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from acpbridge.cli.asking import Terminal
 from acpbridge.cli.caller import environment
-from acpbridge.cli.sessionview import SessionView
+from acpbridge.cli.questions.asking import Terminal
 from acpbridge.cli.turn import CANCEL_GRACE
+from acpbridge.cli.views.sessionview import SessionView
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
 from acpbridge.router.api import RunRequest

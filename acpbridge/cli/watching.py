@@ -8,14 +8,15 @@ from functools import partial
 
 import anyio
 
-from acpbridge.cli import tables, views
-from acpbridge.cli.alert import alert
-from acpbridge.cli.asking import Terminal
+from acpbridge.cli import tables
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.output import say
-from acpbridge.cli.question import render
-from acpbridge.cli.screen import screen_of
-from acpbridge.cli.writer import Writer, on_terminal
+from acpbridge.cli.questions.alert import alert
+from acpbridge.cli.questions.asking import Terminal
+from acpbridge.cli.questions.question import render
+from acpbridge.cli.terminal.screen import screen_of
+from acpbridge.cli.terminal.writer import Writer, on_terminal
+from acpbridge.cli.views.reading import decided
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_OK
@@ -76,7 +77,7 @@ class Watch:
                         await terminal.asked(event)
                     elif kind == "permission_decided":
                         await terminal.decided(event)
-                        await screen.say(views.decided(event))
+                        await screen.say(decided(event))
 
     async def _print(self, client: DaemonClient, events: Events) -> None:
         out = Writer(sys.stdout.fileno())
@@ -93,6 +94,4 @@ class Watch:
 def _text(line: EventLine) -> str:
     if line.value.get("type") == "permission_asked":
         return render(line.value, now=tables.now()) + "\n"
-    return (
-        views.decided(line.value) + "\n" if line.value.get("type") == "permission_decided" else ""
-    )
+    return decided(line.value) + "\n" if line.value.get("type") == "permission_decided" else ""

@@ -9,10 +9,10 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import anyio
-import structlog
 
 from acpbridge import __version__
 from acpbridge.controller import logins, refusals
+from acpbridge.controller.chosen import Chosen
 from acpbridge.controller.process import AgentProcess
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentFacts
@@ -23,13 +23,8 @@ from acpbridge.protocol.jsonrpc import Call, Noise, Peer
 from acpbridge.transport.connection import Connection, Handler
 from acpbridge.transport.tasks import Owner, background
 
-log = structlog.get_logger(__name__)
-
 # An agent that has closed its stdout has as good as exited; its status comes within this. Seconds.
 STATUS_WAIT: Final = 1.0
-
-# A mode that was set is confirmed by the answer, or by an update within this. Seconds.
-MODE_WAIT: Final = 2.0
 
 
 class AcpRuntimeController(Owner):
@@ -42,6 +37,11 @@ class AcpRuntimeController(Owner):
         start_seconds: limit for the answer to `initialize`.
         answering: the last look at an answer before it is written; see `Connection`.
         peer: the protocol state, where another limit than the default is wanted.
+
+    Attributes:
+        capabilities: the raw `initialize` result, empty before `connect`.
+        session_id: of the session that is open, by the agent's own name for it.
+        chosen: the session's mode, model and options.
     """
 
     def __init__(
@@ -65,15 +65,12 @@ class AcpRuntimeController(Owner):
             lost=lambda: BridgeError("agent_died", "The agent is gone."),
             answering=answering,
         )
-        self._mode_changed = anyio.Event()
-        self._options_changed = anyio.Event()
         self._exit = ""
         self._dead = anyio.Event()
         self._error: BridgeError | None = None
         self.capabilities: Mapping[str, Any] = {}
         self.session_id: str | None = None
-        self.session: Mapping[str, Any] = {}
-        self.mode: str | None = None
+        self.chosen = Chosen(self.request, facts)
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         # Last of all whoever still waits for an answer is told; the watchers are gone by then.
@@ -246,10 +243,7 @@ class AcpRuntimeController(Owner):
 
     def _opened(self, session_id: str, result: Mapping[str, Any]) -> Mapping[str, Any]:
         self.session_id = session_id
-        self.session = result
-        told = acp.current_mode(result)
-        if told is not None:
-            self.mode = told
+        self.chosen.opened(result)
         return {**result, "sessionId": session_id}
 
     def _open_error(self, method: str, error: BridgeError) -> BridgeError:
@@ -266,89 +260,6 @@ class AcpRuntimeController(Owner):
 
     def _login_error(self, error: BridgeError) -> BridgeError:
         return refusals.login_error(error, self._facts, self.capabilities)
-
-    # Modes.
-
-    async def set_mode(self, mode: str) -> None:
-        """Put the session into a mode and verify it; nothing is sent when it is there already.
-
-        Raises:
-            BridgeError: `mode_not_set`, saying what the agent offered and answered.
-        """
-        if self.mode == mode:
-            return
-        offered = acp.offered_modes(self.session)
-        if mode not in offered:
-            listed = ", ".join(offered) or "no modes"
-            raise refusals.mode_error(mode, f"it offers {listed}")
-        try:
-            with anyio.move_on_after(MODE_WAIT) as limit:
-                await self._send_mode(mode)
-                await self._confirmed(mode)
-        except BridgeError as error:
-            raise refusals.mode_error(mode, error.message) from None
-        if limit.cancelled_caught:
-            now = self.mode or "unknown"
-            raise refusals.mode_error(mode, f"it did not confirm it; its mode is {now}")
-
-    async def _send_mode(self, mode: str) -> None:
-        modes = self.session.get("modes")
-        if isinstance(modes, dict) and mode in acp.offered_modes({"modes": modes}):
-            await self.request("session/set_mode", {"modeId": mode})
-            if self._facts.mode_answer_suffices:
-                self.mode = mode
-            return
-        option = acp.mode_option_id(self.session)
-        assert option is not None  # it was offered, and not by `modes`
-        await self.set_config_option(option, mode)
-
-    async def _confirmed(self, mode: str) -> None:
-        while self.mode != mode:
-            await self._mode_changed.wait()
-
-    def mode_told(self, mode: str) -> None:
-        """Take in a mode that the agent announced."""
-        self.mode = mode
-        self._mode_changed.set()
-        self._mode_changed = anyio.Event()
-
-    async def set_config_option(self, option: str, value: "str | bool") -> Any:
-        """Set a config option; return the raw result, the complete list of options.
-
-        Raises:
-            BridgeError: what the agent answered.
-        """
-        params: dict[str, Any] = {"configId": option, "value": value}
-        if isinstance(value, bool):
-            params["type"] = "boolean"
-        result = await self.request("session/set_config_option", params)
-        if isinstance(result, dict):
-            self.options_told(result.get("configOptions"))
-            told = acp.current_mode(result)
-            if told is not None:
-                self.mode_told(told)
-        return result
-
-    def options_told(self, told: Any) -> None:
-        """Take in the list of config options that the agent sent; it is always whole."""
-        if isinstance(told, list):
-            self.session = {**self.session, "configOptions": told}
-            self._options_changed.set()
-            self._options_changed = anyio.Event()
-
-    async def options_changed(self) -> None:
-        """Wait until the agent has sent its config options again."""
-        await self._options_changed.wait()
-
-    async def set_model(self, model: str) -> None:
-        """Set the model of an agent that offers `models`; its bare answer is all that it says.
-
-        Raises:
-            BridgeError: what the agent answered.
-        """
-        await self.request("session/set_model", {"modelId": model})
-        models = {**self.session.get("models", {}), "currentModelId": model}
-        self.session = {**self.session, "models": models}
 
     # Turns.
 
@@ -392,7 +303,7 @@ class AcpRuntimeController(Owner):
         return {
             "pid": self._process.pid,
             "agentSessionId": self.session_id,
-            "mode": self.mode,
+            "mode": self.chosen.mode,
             "noise": self._connection.noise,
             "alive": not self._connection.closed.is_set(),
         }

@@ -1,15 +1,12 @@
 """Starts agents, watches them, ends them, and writes down what runs.
 
 Above are the runtimes, which see only `Launcher` and `AgentProcess`. Below is `transport.child`,
-the only code that starts processes. The life of each process is the table of `lifecycle`; this
-module turns what happens into its inputs and carries out what the cells say.
+the only code that starts processes. Of one process `supervised` takes care, of those that nobody
+owns any more `strays`.
 """
 
 import hashlib
 import os
-import signal
-import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -20,31 +17,20 @@ import anyio.to_thread
 import structlog
 
 from acpbridge.config.environment import MARK
-from acpbridge.config.recognise import better_command
-from acpbridge.controller import census, lifecycle
+from acpbridge.controller import census
 from acpbridge.controller.containment import Containment
 from acpbridge.controller.journal import Entry, Journal, Tree
-from acpbridge.controller.lifecycle import Action, Input, Life
 from acpbridge.controller.process import AgentProcess, LaunchSpec
+from acpbridge.controller.strays import Strays
+from acpbridge.controller.supervised import SupervisedProcess
 from acpbridge.errors import BridgeError
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.transport import keeper as kernel
-from acpbridge.transport.child import Child, ChildSpec, Keeper, ProcessId
-from acpbridge.transport.memory import ByteReceive, ByteSend
+from acpbridge.transport.child import ChildSpec, Keeper, ProcessId
 from acpbridge.transport.tasks import Owner, background
 from acpbridge.transport.tree import NOBODY
 
 log = structlog.get_logger(__name__)
-
-# What stands in every error about an agent.
-STDERR_KEPT: Final = 16 * 1024
-
-# Before it so much more is kept, so that a secret which the cut would halve is found. Bytes, more
-# than any token or key block has.
-MARGIN: Final = 8 * 1024
-
-# How a program that does not speak ACP shows it.
-_NOT_ACP: Final = frozenset({"start_failed", "start_timeout"})
 
 # The journal follows the trees at this pace while agents run; a start writes it at once. Seconds.
 CENSUS_PACE: Final = 1.0
@@ -52,118 +38,6 @@ CENSUS_PACE: Final = 1.0
 # A shim exits after its last report; it is looked for so often and so long. Seconds.
 SHIM_LOOK: Final = 0.01
 SHIM_EXIT: Final = 1.0
-
-# What has lost its shim is looked at twice, so far apart: the keeper ends it meanwhile. Seconds.
-STRAY_PAUSE: Final = 0.3
-
-# As a shim calls itself.
-SHIM: Final = "acpb-shim"
-
-# After the agent's exit its last words on stderr are waited for this long. Seconds.
-LAST_WORDS: Final = 0.2
-
-
-class SupervisedProcess:
-    """One agent behind its shim, as an `AgentProcess`."""
-
-    def __init__(
-        self, spec: LaunchSpec, child: Child, containment: Containment, redact: Callable[[str], str]
-    ) -> None:
-        self.spec = spec
-        self.child = child
-        self.life = Life.STARTING
-        self._containment = containment
-        self._redact = redact
-        self._stderr: deque[bytes] = deque()
-        self._stderr_size = 0
-        self._stderr_cut = False
-        self._stderr_done = anyio.Event()
-
-    @property
-    def pid(self) -> int:
-        """Of the agent itself."""
-        return self.child.agent.pid
-
-    @property
-    def stdin(self) -> ByteSend:
-        """Where our bytes go."""
-        return self.child.stdin
-
-    @property
-    def stdout(self) -> ByteReceive:
-        """Where its bytes come from."""
-        return self.child.stdout
-
-    async def exited(self) -> str:
-        """Wait for the agent's own exit and return how it ended, for people."""
-        status = await self.child.wait_exit()
-        with anyio.move_on_after(LAST_WORDS):
-            await self._stderr_done.wait()
-        return str(status)
-
-    async def watch(self) -> None:
-        """Follow the process to the proof that nothing of its tree is left."""
-        status = await self.child.wait_exit()
-        if self.happened(Input.EXITED) is Action.TELL:
-            log.warning("agent died", name=self.spec.name, how=str(status))
-        receipt = await self.child.wait_gone()
-        if not receipt.survivors:
-            self.happened(Input.TREE_GONE)
-
-    def initialized(self) -> None:
-        """Take note that it answered `initialize`."""
-        self.happened(Input.INITIALIZED)
-
-    def happened(self, what: Input) -> Action:
-        """Move along the table and return what is to be done."""
-        cell = lifecycle.step(self.life, what)
-        self.life = cell.state
-        return cell.action
-
-    def post_mortem(self, code: str, message: str) -> BridgeError:
-        """Return an error with the exit status and the end of its stderr, redacted."""
-        data: dict[str, object] = {"stderr": self.stderr_tail()}
-        if self.child.exit is not None:
-            data |= {"exitCode": self.child.exit.code, "signal": self.child.exit.signal}
-        hint = _better_command(self.spec) if code in _NOT_ACP else None
-        return BridgeError(code, message, hint=hint, data=data)
-
-    def stderr_tail(self) -> str:
-        """Return the last of what it wrote on stderr, redacted."""
-        text = self._redact(b"".join(self._stderr).decode("utf-8", "replace"))
-        if self._stderr_cut:
-            # Half a secret is not recognised: what stands where the cut was is not shown.
-            text = text[MARGIN:]
-        return text.encode("utf-8", "replace")[-STDERR_KEPT:].decode("utf-8", "ignore")
-
-    async def drain_stderr(self) -> None:
-        """Read stderr to its end, for a full pipe would block the agent; keep the last of it."""
-        try:
-            while True:
-                chunk = await self.child.stderr.receive()
-                self._stderr.append(chunk)
-                self._stderr_size += len(chunk)
-                while self._stderr_size - len(self._stderr[0]) >= STDERR_KEPT + MARGIN:
-                    self._stderr_size -= len(self._stderr.popleft())
-                    self._stderr_cut = True
-        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-            self._stderr_done.set()
-
-    async def stop(self, grace: float | None = None) -> tuple[int, ...]:
-        """End the whole tree; return the pids that are left."""
-        if self.happened(Input.STOP) is not Action.END_TREE:
-            return ()  # proven gone
-        asked = self.spec.stop_grace() if grace is None else grace
-        wanted = self.spec.grace if asked is None else asked
-        receipt = await self._containment.end(self.child, wanted)
-        if not receipt.survivors:
-            self.happened(Input.TREE_GONE)
-        return receipt.survivors
-
-
-def _better_command(spec: LaunchSpec) -> str | None:
-    right = better_command(spec.argv, spec.better)
-    return None if right is None else f"The command that speaks ACP is: {right}"
 
 
 class Supervisor(Owner):
@@ -194,12 +68,11 @@ class Supervisor(Owner):
         self._changed = anyio.Event()
         self._written: Journal | None = None
         self._nofile = nofile
-        # Every guard and keeper that ever was: what is below one is an agent's, whoever it says.
-        self._helpers: set[tuple[int, int]] = set()
 
     async def _enter(self, stack: AsyncExitStack) -> None:
-        keeper = Keeper(on_lost=self._look_again, nofile=self._nofile)
-        self._keeper = await stack.enter_async_context(keeper)
+        self._keeper = Keeper(on_lost=self._look_again, nofile=self._nofile)
+        self._strays = Strays(self._keeper, self._shims)
+        await stack.enter_async_context(self._keeper)
         # From the first moment the journal says since when this daemon runs.
         self._look_again()
         await stack.enter_async_context(background(self._keep_journal))
@@ -267,7 +140,7 @@ class Supervisor(Owner):
         for entry in line:
             if entry in shims:
                 return shims[entry]
-        if self._helpers_known().intersection(line):
+        if self._strays.helpers().intersection(line):
             return ""  # below a keeper and below no shim: it has lost its shim, or is starting
         for above, _ in line:
             value = census.marker(above, MARK)
@@ -290,49 +163,11 @@ class Supervisor(Owner):
         }
 
     async def unowned(self) -> list[census.ProcessInfo]:
-        """Return what lives below guard or keeper and below no shim of ours.
+        """Return what lives below guard or keeper and below no shim of ours."""
+        return await anyio.to_thread.run_sync(self._strays.found)
 
-        The keeper ends such processes within milliseconds; those that stay are what it could not.
-        """
-        return await anyio.to_thread.run_sync(self._strays)
-
-    def _strays(self) -> list[census.ProcessInfo]:
-        before = {(row.pid, row.start_ticks) for row in self._stray_rows()}
-        if before:
-            time.sleep(STRAY_PAUSE)
-        rows = [r for r in self._stray_rows() if (r.pid, r.start_ticks) in before]
-        infos = (census.look(row.pid, row.start_ticks, "child") for row in rows)
-        return [info for info in infos if info is not None]
-
-    def _stray_rows(self) -> list[kernel.Process]:
-        """Look at everything below guard and keeper, without the trees of known shims."""
-        helpers = self._helpers_known()
-        children = self._keeper.children
-        known = {child.shim.pid for child in children}
-        known |= {process.child.shim.pid for process in list(self._running.values())}
-        known |= {pid for pid, _ in helpers}
-        # A shim that was forked just now has not told who it is.
-        starting = any(child.shim == NOBODY for child in children)
-        table = kernel.process_table()
-        found: dict[int, kernel.Process] = {}
-        for pid, start_ticks in helpers:
-            row = table.get(pid)
-            if row is None or row.start_ticks != start_ticks:
-                continue
-            new = {r.pid for r in table.values() if starting and r.ppid == pid and r.name == SHIM}
-            below = kernel.tree_of(pid, table, skip=known | new)
-            found |= {member.pid: member for member in below}
-        return list(found.values())
-
-    def _end_strays(self) -> list[int]:
-        """End what has lost its shim and what the keeper does not end; return who is left."""
-        if not self._strays():
-            return []
-        for pid, start_ticks in self._helpers_known():
-            kernel.send_signal(pid, start_ticks, signal.SIGCONT)
-        loop = kernel.KillLoop(self._stray_rows)
-        loop.run()
-        return loop.survivors
+    def _shims(self) -> set[int]:
+        return {process.child.shim.pid for process in list(self._running.values())}
 
     async def alive(self, processes: list[census.ProcessInfo]) -> list[int]:
         """Return the pids of those that still live, and of all that have lost their shim; now.
@@ -340,7 +175,7 @@ class Supervisor(Owner):
         A shim that has just reported that its tree is gone takes a moment to be gone itself.
         """
         left = await self._alive_after_a_moment(processes)
-        return left + await anyio.to_thread.run_sync(self._end_strays)
+        return left + await anyio.to_thread.run_sync(self._strays.end)
 
     async def _alive_after_a_moment(self, processes: list[census.ProcessInfo]) -> list[int]:
         entries = [Entry(process.pid, process.start_ticks) for process in processes]
@@ -351,21 +186,11 @@ class Supervisor(Owner):
                 left = await anyio.to_thread.run_sync(_alive, entries)
         return left
 
-    async def keeper_info(self) -> census.ProcessInfo | None:
-        """Return the keeper as the kernel sees it."""
-        identity = self._keeper.identity
-        return await anyio.to_thread.run_sync(census.look, *_pair(identity), "keeper")
-
     # The journal.
 
     def _look_again(self) -> None:
-        self._helpers_known()
+        self._strays.helpers()
         self._changed.set()
-
-    def _helpers_known(self) -> set[tuple[int, int]]:
-        now = {self._keeper.identity, self._keeper.guard} - {NOBODY}
-        self._helpers |= {_pair(helper) for helper in now}
-        return self._helpers
 
     async def _keep_journal(self) -> None:
         trouble = ""

@@ -18,6 +18,9 @@ _BLANK: Final = frozenset(
 # Our own brackets: a text that contains them could forge a mark.
 _BRACKETS: Final = frozenset("⟨⟩")
 
+# Marks that turn the reading order around (Unicode, annex 9): on a terminal they hide things.
+_BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
 # Deep indentation is still shown as it is; a payload cannot be pushed out of sight by so few.
 LONGEST_BLANK: Final = 16
 # As many in a row of one hidden character are shown each; a longer run is counted.
@@ -61,3 +64,16 @@ def clip(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]}⟨{len(text) - limit} more characters⟩"
+
+
+def visible(text: str) -> str:
+    """Return prose with whatever would steer the terminal spelt out; lines and tabs stay."""
+    if text.isprintable():
+        return text if _BIDI.isdisjoint(text) else "".join(map(_harmless, text))
+    return "".join(map(_harmless, text))
+
+
+def _harmless(char: str) -> str:
+    code = ord(char)
+    steers = code < 0x20 or 0x7F <= code < 0xA0 or char in _BIDI  # C0, DEL, C1
+    return f"⟨U+{code:04X}⟩" if steers and char not in "\n\t" else char

@@ -101,7 +101,7 @@ class _AcpSession:
             peer=Peer(limit, strict_limit=min(limit, STRICT_LIMIT)),
         )
         self.controller.hear_noise(self._client.on_noise)
-        self._client.on_options = self.controller.options_told
+        self._client.on_options = self.controller.chosen.options_told
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -113,7 +113,7 @@ class _AcpSession:
 
     @property
     def mode(self) -> str | None:
-        return self.controller.mode
+        return self.controller.chosen.mode
 
     @property
     def tool_running(self) -> bool:
@@ -150,7 +150,7 @@ class _AcpSession:
     async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
         before = self._wanted_mode
         if any(layers):
-            layers = await settings.apply(self.controller, layers, self._refuse_bypass)
+            layers = await settings.apply(self.controller.chosen, layers, self._refuse_bypass)
         chosen = [layer.mode for layer in layers if layer.mode is not None]
         self._wanted_mode = (chosen[-1] if chosen else "") or self._spec.definition.wanted_mode
         try:
@@ -163,7 +163,7 @@ class _AcpSession:
 
     async def set_mode(self, mode: str) -> None:
         self._refuse_bypass(mode)
-        await self.controller.set_mode(mode)
+        await self.controller.chosen.set_mode(mode)
 
     def _refuse_bypass(self, mode: str) -> None:
         definition = self._spec.definition
@@ -173,8 +173,8 @@ class _AcpSession:
             raise BridgeError("bypass_refused", message)
 
     def _mode_told(self, mode: str) -> None:
-        before = self.controller.mode
-        self.controller.mode_told(mode)
+        before = self.controller.chosen.mode
+        self.controller.chosen.mode_told(mode)
         if not self._opened or mode == before:
             return
         self._host.emit(Fact("mode_changed", {"mode": mode, "before": before}))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from acpbridge.controller.acp_controller import MODE_WAIT, AcpRuntimeController
+from acpbridge.controller.chosen import MODE_WAIT, Chosen
 from acpbridge.errors import BridgeError
 from acpbridge.model.settings import Settings, Value
 from acpbridge.protocol import acp, options
@@ -26,19 +26,19 @@ MODE: Final = "mode"
 Guard = Callable[[str], None]
 
 
-def resolved(controller: AcpRuntimeController, layer: Settings) -> Settings:
+def resolved(chosen: Chosen, layer: Settings) -> Settings:
     """Return a layer by the agent's own ids, with its model and mode taken out of the options.
 
     What is not offered keeps its name: a model may bring options of its own.
     """
-    offered = options.options_of(controller.session)
+    offered = options.options_of(chosen.session)
     model = options.model_option(offered)
-    mode = acp.mode_option_id(controller.session) or MODE
+    mode = acp.mode_option_id(chosen.session) or MODE
     out = Settings(layer.model, layer.mode)
     for name, value in layer.options.items():
         option = options.find(offered, name)
         key = name if option is None else option.id
-        if key == mode and acp.offered_modes(controller.session):
+        if key == mode and acp.offered_modes(chosen.session):
             out = replace(out, mode=str(value))
         elif model is not None and key == model.id:
             out = replace(out, model=str(value))
@@ -47,33 +47,31 @@ def resolved(controller: AcpRuntimeController, layer: Settings) -> Settings:
     return out
 
 
-async def apply(
-    controller: AcpRuntimeController, layers: Sequence[Settings], guard: Guard
-) -> tuple[Settings, ...]:
+async def apply(chosen: Chosen, layers: Sequence[Settings], guard: Guard) -> tuple[Settings, ...]:
     """Set the model and the options of all layers, the last one above; return them resolved.
 
     Raises:
         BridgeError: `unsupported_control`, `invalid_params`, `bypass_refused`, or what the agent
             answered.
     """
-    layers = tuple(resolved(controller, layer) for layer in layers)
+    layers = tuple(resolved(chosen, layer) for layer in layers)
     wanted = Settings()
     for layer in layers:
         wanted = wanted.merged(layer)
     # All that can be wrong now is found before anything is changed.
     for name, value in wanted.options.items():
-        _planned(controller, guard, name, value, missing_ok=wanted.model is not None)
+        _planned(chosen, guard, name, value, missing_ok=wanted.model is not None)
     if wanted.model is not None:
-        await _set_model(controller, guard, wanted.model)
+        await _set_model(chosen, guard, wanted.model)
     for name, value in wanted.options.items():
-        option = _planned(controller, guard, name, value)
+        option = _planned(chosen, guard, name, value)
         assert option is not None
-        await _set_option(controller, option, option.value_for(value))
+        await _set_option(chosen, option, option.value_for(value))
     return layers
 
 
 def _planned(
-    controller: AcpRuntimeController,
+    chosen: Chosen,
     guard: Guard,
     name: str,
     value: Value,
@@ -81,7 +79,7 @@ def _planned(
     missing_ok: bool = False,
 ) -> options.Option | None:
     """Return the option of a name, once the value is known to be one that it may have."""
-    offered = options.options_of(controller.session)
+    offered = options.options_of(chosen.session)
     option = options.find(offered, name)
     if option is None:
         if missing_ok:
@@ -97,14 +95,14 @@ def _planned(
     return option
 
 
-async def _set_model(controller: AcpRuntimeController, guard: Guard, wanted: str) -> None:
-    option = options.model_option(options.options_of(controller.session))
+async def _set_model(chosen: Chosen, guard: Guard, wanted: str) -> None:
+    option = options.model_option(options.options_of(chosen.session))
     if option is not None and option.choices is not None:
         value = options.choose(option.choices, wanted, "The model")
         guard(value)
-        await _set_option(controller, option, value)
+        await _set_option(chosen, option, value)
         return
-    models = options.models_of(controller.session)
+    models = options.models_of(chosen.session)
     if models is None:
         message = "The agent lets its client choose no model: it offers no option of that category."
         hint = "Leave --model out; choose the model in the agent's own configuration."
@@ -114,21 +112,19 @@ async def _set_model(controller: AcpRuntimeController, guard: Guard, wanted: str
     value = wanted if wanted == current else options.choose(offered, wanted, "The model")
     guard(value)
     if value != current:
-        await _sent("the model", partial(controller.set_model, value))
+        await _sent("the model", partial(chosen.set_model, value))
 
 
-async def _set_option(
-    controller: AcpRuntimeController, option: options.Option, value: Value
-) -> None:
+async def _set_option(chosen: Chosen, option: options.Option, value: Value) -> None:
     if option.current == value:
         return
     what = f"the option {option.id!r}"
-    await _sent(what, partial(controller.set_config_option, option.id, value))
+    await _sent(what, partial(chosen.set_config_option, option.id, value))
     with anyio.move_on_after(MODE_WAIT) as limit:
-        while _now(controller, option.id) != value:
-            await controller.options_changed()
+        while _now(chosen, option.id) != value:
+            await chosen.options_changed()
     if limit.cancelled_caught:
-        message = f"The agent did not set {what}: it is {_now(controller, option.id)!r}."
+        message = f"The agent did not set {what}: it is {_now(chosen, option.id)!r}."
         raise BridgeError("unsupported_control", message)
 
 
@@ -147,6 +143,6 @@ async def _sent(what: str, send: Callable[[], Awaitable[Any]]) -> None:
         raise BridgeError("unsupported_control", message, data=error.data) from None
 
 
-def _now(controller: AcpRuntimeController, name: str) -> Value | None:
-    offered = options.options_of(controller.session)
+def _now(chosen: Chosen, name: str) -> Value | None:
+    offered = options.options_of(chosen.session)
     return next((option.current for option in offered if option.id == name), None)

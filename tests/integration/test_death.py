@@ -83,7 +83,7 @@ def test_g3_a_killed_daemon_leaves_no_agent_and_the_session_is_interrupted(tmp_p
         assert home.marked() == {}
         # The next command that may starts a fresh daemon, which tells what became of the turn.
         assert state_of(home, key) == "interrupted"
-        again = home.run("run", "say again", "--session", key)
+        again = home.run("run", "say again", "--session", key, "--fresh")
         assert (again.code, again.out.strip()) == (0, "again")
 
 
@@ -105,7 +105,7 @@ def test_g4_a_killed_keeper_takes_every_tree_along_and_the_daemon_stays(tmp_path
         assert wait_gone(tree, ROOM) == []
         until(lambda: state_of(home, key) == "died")
         # A new keeper is there for the next agent.
-        again = home.run("run", "say again", "--session", key)
+        again = home.run("run", "say again", "--session", key, "--fresh")
         assert (again.code, again.out.strip()) == (0, "again"), again
         after = home.status()["daemon"]
         assert after["pid"] == status["pid"]

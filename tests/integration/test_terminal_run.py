@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.daemon_home import LIMIT, PAUSE, Home, Terminal, daemon_home
-from tests.unit.cli.emulator import Emulator
+from tests.unit.cli.terminal.emulator import Emulator
 
 COLUMNS, ROWS = 72, 24
 

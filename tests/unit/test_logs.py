@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from acpbridge import logs
-from acpbridge.cli import daemon_log
+from acpbridge.cli.commands import daemon_log
 
 START = """
 import os, resource, signal, sys

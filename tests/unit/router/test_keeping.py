@@ -49,7 +49,7 @@ async def test_what_has_no_process_is_deleted_from_everywhere(tmp_path: Path) ->
         await refused("no_such_session", w.router.follow(str(key), 0, OPERATOR))
         await refused("no_such_session", w.router.wait(run, OPERATOR))
         assert (await w.log.sizes(key.agent)) == {}
-        kinds = [json.loads(line).get("kind") for line in w.audit.read_text().splitlines()]
+        kinds = [json.loads(line).get("kind") for line in w.audit.read_text("utf-8").splitlines()]
         assert "prune" in kinds
     async with world(tmp_path) as w:
         assert await w.router.sessions(OPERATOR, everything=True) == []
@@ -184,7 +184,7 @@ async def test_at_its_start_the_daemon_deletes_what_was_not_used_for_so_long(
         rows = await w.router.sessions(OPERATOR, everything=True)
         assert [row["key"] for row in rows] == [str(young)]
         async with w.router._keeping._one:
-            notes = [json.loads(line) for line in w.audit.read_text().splitlines()]
+            notes = [json.loads(line) for line in w.audit.read_text("utf-8").splitlines()]
         assert [note["by"] for note in notes if note.get("kind") == "prune"] == ["system:retention"]
 
 

@@ -1,0 +1,115 @@
+"""What a person types at a question, as an answer. Pure.
+
+A number is the option that was shown under it, whatever the agent calls its options; a few letters
+are ours; anything else must be an offered option's exact id, or it answers nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from acpbridge.cli.questions.question import KINDS, Question, options
+from acpbridge.model.permission import OptionKind, ToolKind
+from acpbridge.permissions.policy import names_mode
+
+# No agent offers more options than a number of so many digits counts.
+LONGEST_NUMBER: Final = 6
+
+HELP: Final = """\
+  1, 2, ...      the option of that number
+  y              allow, this once; needs exactly one option that does so
+  d              deny, this once
+  d REASON       deny, and keep the reason in the audit and in the session's log
+  s              later: leave the question in the inbox, until its time is up
+  ?              this list
+An option's exact id is taken as well. Doubtful choices must be said twice."""
+
+
+class Word(StrEnum):
+    """What a person may say that is no answer to the agent."""
+
+    HELP = "?"
+    LATER = "s"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person's line comes to; one of the two is set.
+
+    Attributes:
+        effect: `allow` or `deny`.
+        option_id: the exact id of an offered option.
+        confirm: why it must be said a second time, "" if it need not.
+        note: the person's reason.
+    """
+
+    effect: str | None = None
+    option_id: str | None = None
+    confirm: str = ""
+    note: str = ""
+
+
+def parse(line: str, question: Question) -> Answer | Word | None:
+    """Return what a line means: a number, a letter of ours, an exact id; None if it means none."""
+    text = line.strip()
+    first, _, rest = text.partition(" ")
+    if first.lower() in ("d", "deny"):
+        return Answer(effect="deny", note=rest.strip())
+    word = text.lower()
+    if word in ("y", "yes"):
+        confirm = "it would change the agent's mode" if _switches(question) else ""
+        return Answer(effect="allow", confirm=confirm)
+    if word in ("n", "no"):
+        return Answer(effect="deny")
+    if word in ("?", "h", "help"):
+        return Word.HELP
+    if word in ("s", "later"):
+        return Word.LATER
+    return _chosen(text, question)
+
+
+def _chosen(text: str, question: Question) -> Answer | None:
+    """Return the option that a number or an exact id means."""
+    offered = options(question)
+    found = [o for o in offered if o.get("optionId") == text]
+    if len(text) <= LONGEST_NUMBER and text.isascii() and text.isdecimal():
+        # A number is the one that is shown, whatever the agent calls its options.
+        found = offered[int(text) - 1 : int(text)] if int(text) else []
+    if len(found) != 1:
+        return None
+    return Answer(option_id=str(found[0].get("optionId")), confirm=_doubt(question, found[0]))
+
+
+def doubt(question: Question, *, option_id: str | None, effect: str | None) -> tuple[str, str]:
+    """Return why a choice must be said twice, and the id to say; two empty texts if it need not."""
+    once = [o for o in options(question) if o.get("kind") == OptionKind.ALLOW_ONCE]
+    if effect == "allow" and _switches(question) and len(once) == 1:
+        return _doubt(question, once[0]), str(once[0].get("optionId"))
+    for option in options(question):
+        if option_id is not None and option.get("optionId") == option_id:
+            return _doubt(question, option), option_id
+    return "", ""
+
+
+def ways(question: Question) -> str:
+    """Return the prompt that says what may be typed."""
+    count = len(options(question))
+    numbers = {0: "", 1: "1, "}.get(count, f"1-{count}, ")
+    return f"answer [{numbers}y = allow once, d = deny, ? = help]: "
+
+
+def _switches(question: Question) -> bool:
+    return question.get("kind") == ToolKind.SWITCH_MODE
+
+
+def _doubt(question: Question, option: Mapping[str, Any]) -> str:
+    """Return why an option must be confirmed, "" if it need not be."""
+    kind = option.get("kind")
+    if kind in (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS):
+        return ""
+    if kind not in KINDS:
+        return "its kind is unknown, so it may do anything"
+    if names_mode(str(option.get("optionId"))) or _switches(question):
+        return "it would change the agent's mode"
+    return ""

@@ -1,0 +1,1 @@
+"""The terminal as a thing to write on and to read from. Knows of no event and of no question."""

@@ -1,0 +1,1 @@
+"""Events as somebody sees them: on a screen, in a pipe, as a log."""
