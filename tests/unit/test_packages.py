@@ -23,6 +23,7 @@ PACKAGES = {
     "pyyaml": "yaml",
     "click": "click",
     "rich": "rich",
+    "markdown-it-py": "markdown_it",
 }
 
 
