@@ -71,6 +71,16 @@ def waits(question: Question, home: str | None) -> str:
     return f"the question waits in the inbox; answer it with: {command} --allow (or --deny)"
 
 
+def taken_back(decision: Mapping[str, Any]) -> str:
+    """Return the line that tells whoever is asked why there is nothing more to answer."""
+    if decision.get("reason") == "operator":
+        return f"answered elsewhere: {how_decided(decision)}"
+    what = how_decided(decision)
+    if decision.get("reason") == "elsewhere":
+        what = "decided elsewhere"  # while we were not told
+    return f"the question is gone: it was {what}"
+
+
 def columns() -> int:
     """Return the width of the terminal on stderr, 0 if there is none."""
     try:
@@ -111,7 +121,7 @@ class Terminal:
         # What a decision from elsewhere, or a question, takes the keyboard away from.
         self._reading: anyio.CancelScope | None = None
         self._typing: anyio.CancelScope | None = None
-        self._elsewhere = ""
+        self._gone = ""
         self._mine = False
 
     async def asked(self, question: Question) -> None:
@@ -130,7 +140,7 @@ class Terminal:
         name = decision.get("id")
         self._waiting = [q for q in self._waiting if q.get("id") != name]
         if name == self._current and self._reading is not None and not self._mine:
-            self._elsewhere = how_decided(decision)
+            self._gone = taken_back(decision)
             self._reading.cancel()
 
     async def keep(self, names: list[str]) -> None:
@@ -168,7 +178,7 @@ class Terminal:
 
     async def _ask(self, question: Question) -> None:
         self._current = str(question.get("id"))
-        self._elsewhere = ""
+        self._gone = ""
         place = (self._done + 1, self._done + 1 + len(self._waiting))
         async with self._screen.prompt() as prompt:
             with anyio.CancelScope() as self._reading:
@@ -176,9 +186,8 @@ class Terminal:
                 await prompt.show(paint.question(shown))
                 while not await self._answered(question, prompt):
                     pass
-            if self._elsewhere:
-                said = f"the question is taken back: it was {self._elsewhere}"
-                await prompt.show(styled(said, fg="yellow"))
+            if self._gone:
+                await prompt.show(styled(self._gone, fg="yellow"))
         self._current, self._reading = None, None
 
     async def _answered(self, question: Question, prompt: Prompt) -> bool:

@@ -49,7 +49,8 @@ def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
 
 @click.command(
     epilog="\b\nExamples:\n  acpbridge daemon restart\n  acpbridge daemon restart --force\n\n"
-    "Exit status: as of stop; also that of a daemon that does not start."
+    "Exit status: as of stop; 2 the configuration is wrong, and nothing was done; also that of a "
+    "daemon that does not start."
 )
 @_force
 @_json
@@ -60,6 +61,10 @@ def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     Each session is reopened with its next prompt.
     """
     found = paths(ctx)
+    from acpbridge.daemon.configfile import ConfigFile
+
+    # A daemon that works is not ended for one that would not start.
+    ConfigFile(found.config).first()
     pid = _end(found, "restart", force=force)
     if pid is None:
         return EXIT_FAILURE
