@@ -5,7 +5,6 @@ it is said where the question waits. Above are `run`, `attach` and `permissions 
 the screen, which keeps a question from being buried.
 """
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
@@ -15,7 +14,7 @@ import anyio
 from acpbridge.cli import paint, tables
 from acpbridge.cli.alert import alert
 from acpbridge.cli.answers import HELP, Answer, Word, parse, ways
-from acpbridge.cli.output import command_line, lines, styled
+from acpbridge.cli.output import command_line, lines, styled, terminal_width
 from acpbridge.cli.question import Question, how_decided, options, render, wrapped
 from acpbridge.cli.screen import Prompt, Screen
 from acpbridge.daemon.client import DaemonClient
@@ -83,10 +82,7 @@ def taken_back(decision: Mapping[str, Any]) -> str:
 
 def columns() -> int:
     """Return the width of the terminal on stderr, 0 if there is none."""
-    try:
-        return os.get_terminal_size(2).columns
-    except OSError:
-        return 0
+    return terminal_width(2)
 
 
 class Terminal:
