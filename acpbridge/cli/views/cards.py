@@ -98,14 +98,14 @@ def row(mark: str, text: str, width: int, tail: str = "", **style: Any) -> str:
 
 def running(tool: Tool, now: float, width: int) -> str:
     """Return the row of a call that is not over."""
-    return row(RUNNING, tool.name(), width, whole_seconds(now - tool.began), fg="cyan")
+    return row(RUNNING, tool.name(), width, whole_seconds(max(0.0, now - tool.began)), fg="cyan")
 
 
 def finished(tool: Tool, now: float, width: int) -> list[str]:
     """Return the rows of a call that is over, or was left unfinished."""
     status = str(tool.fields.get("status"))
     mark, colour = _TOOL_MARKS.get(status, ("◌", "yellow"))
-    tail = seconds(now - tool.began) + ("" if tool.over else ", not finished")
+    tail = seconds(max(0.0, now - tool.began)) + ("" if tool.over else ", not finished")
     out = [row(mark, tool.name(), width, tail, fg=colour)]
     for block in _list(tool.fields.get("content")):
         out += _block(block, width, status)

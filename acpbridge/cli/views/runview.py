@@ -15,7 +15,7 @@ from acpbridge.cli.views import cards
 from acpbridge.cli.views.blocks import Blocks
 from acpbridge.cli.views.prose import INDENT, plain, prose
 from acpbridge.cli.views.reading import content_text, decided, message_text, update_of
-from acpbridge.cli.views.status import Status
+from acpbridge.cli.views.status import Status, moment
 from acpbridge.daemon.client import EventLine
 from acpbridge.model.display import escape
 from acpbridge.model.events import TURN_ENDS
@@ -39,10 +39,10 @@ class RunView:
 
     Args:
         screen: where.
-        clock: seconds that only grow.
+        clock: seconds since 1970: a turn that began before it was looked at is as old as it is.
     """
 
-    def __init__(self, screen: LiveScreen, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, screen: LiveScreen, clock: Callable[[], float] = time.time) -> None:
         self._screen = screen
         self._clock = clock
         self._status = Status(clock)
@@ -50,12 +50,14 @@ class RunView:
         self._tools = cards.Tools()
         self._plan: list[cards.Object] = []
         self._mode = ""
+        self._at = clock()
         self._last_kind = "head"
         screen.region = self._region
 
     async def event(self, line: EventLine) -> None:
         """Show one event."""
         self._status.event(line.value)
+        self._at = moment(line.value, self._clock)
         kind = str(line.value.get("type"))
         if kind == "update":
             await self._update(update_of(line.value))
@@ -102,7 +104,7 @@ class RunView:
             await self._flush()
         self._said.words.feed(text)
         now = self._clock()
-        if now - self._said.settled >= SETTLE or self._said.words.fresh > UNSETTLED:
+        if abs(now - self._said.settled) >= SETTLE or self._said.words.fresh > UNSETTLED:
             self._said.settled = now
             await self._settle(last=False)
 
@@ -126,9 +128,9 @@ class RunView:
 
     async def _tool(self, update: cards.Object) -> None:
         await self._flush()
-        over = self._tools.take(update, self._clock())
+        over = self._tools.take(update, self._at)
         if over is not None:
-            await self._put("tool", cards.finished(over, self._clock(), self._width))
+            await self._put("tool", cards.finished(over, self._at, self._width))
 
     async def _plan_is(self, entries: list[cards.Object]) -> None:
         """Take a plan; one with other steps leaves the old one as it was last."""
@@ -156,7 +158,7 @@ class RunView:
     async def _ended(self, event: cards.Object) -> None:
         await self._flush()
         for tool in self._tools.open():
-            await self._put("tool", cards.finished(tool, self._clock(), self._width))
+            await self._put("tool", cards.finished(tool, self._at, self._width))
         self._tools.forget()
         if self._plan:
             await self._put("plan", cards.plan_rows(self._plan, self._width))
