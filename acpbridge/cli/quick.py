@@ -29,6 +29,9 @@ LONGEST_GRACE: Final = 10.0
 # What was started while the last round was under way is ended in the next one.
 KILL_ROUNDS: Final = 3
 
+# A daemon that is set to end as soon as nobody is there may do so between two looks.
+STARTS: Final = 5
+
 # How a daemon that cannot do the work itself is told.
 _LOST: Final = ("daemon_frozen", "daemon_unreachable", "daemon_version", "connection_closed")
 
@@ -88,18 +91,17 @@ def connect_or_start(found: Paths) -> Quick:
     Raises:
         BridgeError: what kept it from starting, or from being reached.
     """
-    client = connect(found)
-    if client is not None and client.stopping:
-        client.close()
-        client = None
-    if client is None:
-        from acpbridge.cli.starting import start
-
-        start(found)  # after the end of one that is on its way out
+    for attempt in range(STARTS + 1):
         client = connect(found)
-    if client is None:
-        raise BridgeError("daemon_unreachable", "The daemon ended just after its start.")
-    return client
+        if client is not None and not client.stopping:
+            return client
+        if client is not None:
+            client.close()
+        if attempt < STARTS:
+            from acpbridge.cli.starting import start
+
+            start(found)  # after the end of one that is on its way out
+    raise BridgeError("daemon_unreachable", "The daemon ended just after its start.")
 
 
 @click.command(
