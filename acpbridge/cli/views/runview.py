@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import anyio.lowlevel
+
 from acpbridge.cli.output import styled
 from acpbridge.cli.terminal.cells import wrap
 from acpbridge.cli.terminal.live import LiveScreen
@@ -29,6 +31,9 @@ UNSETTLED: Final = 16_384
 
 # An unfinished block that is longer is shown as it came, and its end only. Characters.
 RENDERED: Final = 4_000
+
+# Characters of a thought without a line end, before it is shown.
+LONGEST_THOUGHT: Final = 4_000
 
 # Rows of running tools; more are counted.
 TOOLS: Final = 5
@@ -102,11 +107,12 @@ class RunView:
             return
         if self._said.thought or self._said.is_new(message):
             await self._flush()
-        self._said.words.feed(text)
-        now = self._clock()
-        if abs(now - self._said.settled) >= SETTLE or self._said.words.fresh > UNSETTLED:
-            self._said.settled = now
-            await self._settle(last=False)
+        for at in range(0, len(text), UNSETTLED):
+            self._said.words.feed(text[at : at + UNSETTLED])
+            now = self._clock()
+            if abs(now - self._said.settled) >= SETTLE or self._said.words.fresh >= UNSETTLED:
+                self._said.settled = now
+                await self._settle(last=False)
 
     async def _settle(self, *, last: bool) -> None:
         """Write the blocks that are finished, each set off from the one before."""
@@ -114,6 +120,8 @@ class RunView:
             kind = "words" if block.joined and self._last_kind == "words" else "block"
             await self._put(kind, prose(block, self._width))
             self._last_kind = "words"
+            # Rows cost: an agent that says very much must not hold up a Ctrl-C.
+            await anyio.lowlevel.checkpoint()
 
     async def _think(self, text: str) -> None:
         """Show thoughts by whole lines: they come in pieces of words."""
@@ -121,10 +129,15 @@ class RunView:
         *whole, self._said.thought = (self._said.thought + text).split("\n")
         for line in whole:
             await self._thought(line)
+        if len(self._said.thought) > LONGEST_THOUGHT:
+            line, self._said.thought = self._said.thought, ""
+            await self._thought(line)
 
     async def _thought(self, line: str) -> None:
-        if line.strip():
-            await self._put("thought", _thought_rows(line, self._width))
+        for at in range(0, len(line), LONGEST_THOUGHT):
+            if (part := line[at : at + LONGEST_THOUGHT]).strip():
+                await self._put("thought", _thought_rows(part, self._width))
+                await anyio.lowlevel.checkpoint()
 
     async def _tool(self, update: cards.Object) -> None:
         await self._flush()

@@ -5,6 +5,8 @@ import os
 import re
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -326,3 +328,31 @@ async def test_broken_updates_are_passed_over() -> None:
     odd += [{"sessionUpdate": "notice", "title": 7}]
     lines = [event("update", update=value) for value in odd]
     assert "■ failed after 0.0s" in await final(60, *lines, event("turn_failed", error=7))
+
+
+async def test_others_have_their_turn_while_very_much_is_shown() -> None:
+    seen: list[str] = []
+
+    async def other(scope: anyio.CancelScope) -> None:
+        await anyio.lowlevel.checkpoint()
+        seen.append("other")
+        scope.cancel()
+
+    async with watched(40, 12) as terminal, LiveScreen(terminal.tty) as screen:
+        view = RunView(screen)
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(other, scope)
+                await view.event(words("a paragraph\n\n" * 20_000))
+                seen.append("all")
+    assert seen == ["other"]
+
+
+async def test_a_thought_that_never_ends_its_line_is_shown_in_parts() -> None:
+    async with watched(100, 12) as terminal, LiveScreen(terminal.tty) as screen:
+        view = RunView(screen)
+        await view.event(thought("first "))
+        for _ in range(40):
+            await view.event(thought("and " * 50))
+        await terminal.sees("· first")  # it has left the region, which shows an end only
+        await view.end()
