@@ -5,8 +5,6 @@ together, and runs the daemon from its lock to its last breath.
 """
 
 import os
-import signal
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -33,11 +31,12 @@ from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Duties, Server
+from acpbridge.daemon.system import RandomIds, SystemClock, faults_from
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId
 from acpbridge.model.permission import Decision, PermissionRequest, Question
-from acpbridge.model.ports import Faults, no_faults
+from acpbridge.model.ports import Faults
 from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.redact import Redactor
@@ -45,7 +44,7 @@ from acpbridge.router.places import Places
 from acpbridge.router.router import Router
 from acpbridge.router.scribe import Scribe
 from acpbridge.router.services import Services
-from acpbridge.router.setting import Setting
+from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.acp import AcpRuntime
 from acpbridge.runtimes.inventory import default_agent
@@ -61,45 +60,6 @@ log = structlog.get_logger(__name__)
 
 # A clean stop has this long to end every tree; what is left then dies with the channels. Seconds.
 STOP_LIMIT: Final = 8.0
-
-
-class SystemClock:
-    """The clocks of the machine."""
-
-    def wall(self) -> datetime:
-        """Return the wall-clock time in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Return seconds of CLOCK_MONOTONIC."""
-        return time.monotonic()
-
-
-class RandomIds:
-    """Unique names from the kernel's random numbers."""
-
-    def uuid4(self) -> uuid.UUID:
-        """Return a version 4 uuid."""
-        return uuid.uuid4()
-
-
-def faults_from(environ: Mapping[str, str]) -> Faults:
-    """Return the fault points that `ACPBRIDGE_FAULT=POINT:N` arms: the N-th pass is fatal."""
-    armed = environ.get("ACPBRIDGE_FAULT")
-    if not armed:
-        return no_faults
-    wanted, _, number = armed.partition(":")
-    if number and not number.isdecimal():
-        raise BridgeError("usage", "ACPBRIDGE_FAULT is written POINT:N, with a number N.")
-    left = [int(number or 1)]
-
-    def pass_point(point: str) -> None:
-        if point == wanted:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    return pass_point
 
 
 class _Sink:
@@ -180,6 +140,19 @@ class Opened:
     audit: Audit
 
 
+def daemon_info(paths: Paths) -> DaemonInfo:
+    """Return what this process says of itself as the daemon of a state directory."""
+    return DaemonInfo(
+        pid=os.getpid(),
+        epoch=uuid.uuid4().hex[:12],
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        version=__version__,
+        home=str(paths.home),
+        socket=str(paths.socket),
+        containment=ShimContainment.name,
+    )
+
+
 def _in_process(name: AgentId) -> AgentDefinition:
     return AgentDefinition(name, name=str(name), kind=RuntimeKind.PYTHON, facts=catalogue.PYTHON)
 
@@ -240,14 +213,14 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
             killed.forget(paths.killed)
             sink = _Sink()
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
-            setting = Setting(
+            around = Surroundings(
                 daemon=info,
                 config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
                 notices=lambda: _notices(base, ledger, session_log),
             )
-            async with Router(services, supervisor, audit, setting) as router:
+            async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands
                 yield Opened(router, supervisor, audit)
     finally:
@@ -358,15 +331,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
     configuration.first()
     make_private(paths.socket.parent)
     nofile = raise_descriptor_limit()
-    info = DaemonInfo(
-        pid=os.getpid(),
-        epoch=uuid.uuid4().hex[:12],
-        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        version=__version__,
-        home=str(paths.home),
-        socket=str(paths.socket),
-        containment=ShimContainment.name,
-    )
+    info = daemon_info(paths)
     faults = faults_from(os.environ)
     log_to = logs.to_stderr if log_file is None else partial(logs.to_file, log_file)
     opening = open_router(paths, configuration, info, faults, nofile=nofile, log_to=log_to)

@@ -14,10 +14,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acpbridge.cli.interrupts import obey
-from acpbridge.cli.output import command_line
+from acpbridge.cli.output import command_line, on_terminal
 from acpbridge.cli.questions.asking import Asking, Inbox, Terminal
 from acpbridge.cli.terminal.screen import Screen, screen_of
-from acpbridge.cli.terminal.writer import on_terminal
 from acpbridge.cli.typed import Commands
 from acpbridge.cli.views.sessionview import SessionView
 from acpbridge.daemon.client import DaemonClient, Events, connect

@@ -17,9 +17,9 @@ import anyio
 
 from acpbridge import __version__
 from acpbridge.cli import keys
+from acpbridge.cli.moments import now
 from acpbridge.cli.output import lines, say
 from acpbridge.cli.privatefile import private_file
-from acpbridge.cli.tables import now
 from acpbridge.cli.views.markdown import Markdown
 from acpbridge.daemon.client import EventLine, connect
 from acpbridge.daemon.paths import Paths

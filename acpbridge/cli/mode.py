@@ -10,14 +10,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acpbridge.cli.terminal.screen import Screen
+from acpbridge.cli.views.reading import update_of
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import escape
+from acpbridge.model.events import TURN_ENDS
 
 # Updates that come when a prompt is worked on: by then the mode was set and verified.
 _WORK: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "plan")
-
-_ENDS: Final = ("turn_ended", "turn_failed")
 
 # For the answer; the daemon looks at the kernel for it. Seconds.
 PATIENCE: Final = 1.0
@@ -27,8 +27,7 @@ def at_work(event: Mapping[str, Any]) -> bool:
     """Tell whether an event shows that the agent works on its prompt."""
     if event.get("type") == "permission_asked":
         return True
-    update = event.get("update") if event.get("type") == "update" else None
-    return isinstance(update, Mapping) and update.get("sessionUpdate") in _WORK
+    return update_of(event).get("sessionUpdate") in _WORK
 
 
 class ModeWarning:
@@ -57,7 +56,7 @@ class ModeWarning:
         if at_work(event) and not self._asked:
             self._asked = True
             self._tasks.start_soon(self._tell)
-        elif event.get("type") not in _ENDS:
+        elif event.get("type") not in TURN_ENDS:
             return
         if self._asked:
             with anyio.move_on_after(PATIENCE):

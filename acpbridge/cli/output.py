@@ -25,11 +25,21 @@ def say(text: str, **style: Any) -> None:
     click.echo(styled(text, **style), err=True)
 
 
+def colourless() -> bool:
+    """Tell whether the person wants no colours (no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
 def styled(text: str, **style: Any) -> str:
     """Return the text with a style, if stderr is a terminal and NO_COLOR is not set."""
-    if not style or os.environ.get("NO_COLOR") or not sys.stderr.isatty():
+    if not style or colourless() or not sys.stderr.isatty():
         return text
     return click.style(text, **style)
+
+
+def on_terminal() -> bool:
+    """Tell whether a person can be asked: their keyboard on stdin, their eyes on stderr."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def lines(text: str) -> list[str]:

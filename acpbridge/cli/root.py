@@ -17,12 +17,12 @@ from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, BridgeErro
 # Command -> module that holds it under the same name, and the help line of the list.
 COMMANDS: Final = {
     "run": ("acpbridge.cli.commands.run", "Run one turn of an agent."),
-    "status": ("acpbridge.cli.commands.quick", "Show what runs, from the kernel, now."),
+    "status": ("acpbridge.cli.commands.status", "Show what runs, from the kernel, now."),
     "sessions": ("acpbridge.cli.commands.sessions", "List, delete and export sessions."),
     "logs": ("acpbridge.cli.commands.logs", "Show what happened in a session."),
-    "kill": ("acpbridge.cli.commands.quick", "End sessions and their whole process trees."),
-    "cancel": ("acpbridge.cli.commands.quick", "Cancel the running turn of a session."),
-    "close": ("acpbridge.cli.commands.quick", "End a session politely."),
+    "kill": ("acpbridge.cli.commands.kill", "End sessions and their whole process trees."),
+    "cancel": ("acpbridge.cli.commands.cancel", "Cancel the running turn of a session."),
+    "close": ("acpbridge.cli.commands.cancel", "End a session politely."),
     "attach": ("acpbridge.cli.commands.attach", "Follow a session, type to it, answer it."),
     "restart": ("acpbridge.cli.commands.restart", "Give a session a new process."),
     "permissions": ("acpbridge.cli.commands.permissions", "List and answer open questions."),

@@ -4,14 +4,12 @@ Every value that an agent or a file had a say in is escaped, so that none of it 
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
+from acpbridge.cli.moments import NOTHING, age, now, seconds_between
 from acpbridge.model.display import escape
 
 Row = Mapping[str, Any]
-
-NOTHING: Final = "-"
 
 # Columns of `sessions` that say something of those sessions only that have a process.
 _MAY_BE_LEFT_OUT: Final = ("MODE", "TURN", "QUEUED", "ASKED")
@@ -42,45 +40,6 @@ def size(count: float) -> str:
             return f"{count:.0f}{unit}"
         count /= 1024
     return f"{count:.0f}{_UNITS[-1]}"
-
-
-def age(since: Any, now: Any) -> str:
-    """Return the time between two moments of ISO 8601 in its largest two units."""
-    try:
-        began = datetime.fromisoformat(str(since))
-        seconds = int((datetime.fromisoformat(str(now)) - began).total_seconds())
-    except (ValueError, TypeError):
-        return NOTHING
-    seconds = max(0, seconds)
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m{seconds % 60:02}s"
-    if seconds < 86400:
-        return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
-    return f"{seconds // 86400}d{seconds % 86400 // 3600:02}h"
-
-
-def seconds(since: Any, now: Any) -> str:
-    """Return the time between two moments of ISO 8601 in seconds alone."""
-    try:
-        past = datetime.fromisoformat(str(now)) - datetime.fromisoformat(str(since))
-    except (ValueError, TypeError):
-        return NOTHING
-    return f"{max(0, int(past.total_seconds()))} s"
-
-
-def now() -> str:
-    """Return the moment as it is compared with those in rows."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def clock(moment: Any) -> str:
-    """Return a moment of ISO 8601 as a person here reads it: the local time of day."""
-    try:
-        return datetime.fromisoformat(str(moment)).astimezone().strftime("%H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return NOTHING
 
 
 def mode(row: Row) -> str:
@@ -159,7 +118,7 @@ def state(row: Row, at: str = "") -> str:
     if row.get("state") == "starting":
         # A first start may download the agent: it is told apart from one that hangs by its age.
         since = (row.get("turn") or {}).get("startedAt") or row.get("createdAt")
-        return f"starting ({seconds(since, at or now())})"
+        return f"starting ({seconds_between(since, at or now())})"
     return shown(row.get("state"))
 
 

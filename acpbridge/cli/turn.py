@@ -11,18 +11,18 @@ import anyio
 import click
 from anyio.abc import TaskGroup
 
-from acpbridge.cli import exits, tables
+from acpbridge.cli import exits, moments
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.mode import ModeWarning
-from acpbridge.cli.output import error_lines, lines
+from acpbridge.cli.output import error_lines, lines, on_terminal
 from acpbridge.cli.questions.asking import Asking, Inbox, Terminal
 from acpbridge.cli.silence import tell_when_frozen
 from acpbridge.cli.terminal.screen import Screen, screen_of
-from acpbridge.cli.terminal.writer import on_terminal
 from acpbridge.cli.views.formats import View, view_of
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_INTERRUPTED, EXIT_OK, BridgeError
+from acpbridge.model.events import TURN_ENDS
 from acpbridge.model.permission import OnPermission
 from acpbridge.router.api import RunRequest
 from acpbridge.transport.tasks import background
@@ -35,8 +35,6 @@ LAST_EVENT: Final = 5.0
 
 # For words that were not written yet, on a terminal that may be stopped. Seconds.
 LAST_WORDS: Final = 1.0
-
-_LAST: Final = ("turn_ended", "turn_failed")
 
 
 class Drive:
@@ -158,7 +156,7 @@ class Drive:
                 await mode.before(event)
             await view.event(line)
             await self._note(event, asking)
-            if event.get("type") in _LAST and event.get("turn") is not None:
+            if event.get("type") in TURN_ENDS and event.get("turn") is not None:
                 await view.end()
                 return event
 
@@ -181,7 +179,7 @@ class Drive:
         value = {
             "seq": None,
             "epoch": None,
-            "at": tables.now(),
+            "at": moments.now(),
             "key": self._receipt["key"],
             "turn": self._receipt["runId"],
             "type": "turn_failed",

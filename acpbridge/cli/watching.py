@@ -8,14 +8,14 @@ from functools import partial
 
 import anyio
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments
 from acpbridge.cli.interrupts import obey
-from acpbridge.cli.output import say
+from acpbridge.cli.output import on_terminal, say
 from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.asking import Terminal
 from acpbridge.cli.questions.question import render
 from acpbridge.cli.terminal.screen import screen_of
-from acpbridge.cli.terminal.writer import Writer, on_terminal
+from acpbridge.cli.terminal.writer import Writer
 from acpbridge.cli.views.reading import decided
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths
@@ -93,5 +93,5 @@ class Watch:
 
 def _text(line: EventLine) -> str:
     if line.value.get("type") == "permission_asked":
-        return render(line.value, now=tables.now()) + "\n"
+        return render(line.value, now=moments.now()) + "\n"
     return decided(line.value) + "\n" if line.value.get("type") == "permission_decided" else ""

@@ -6,6 +6,7 @@ it is given; nothing here decides a permission or knows what a session of ours i
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -25,6 +26,21 @@ from acpbridge.transport.tasks import Owner, background
 
 # An agent that has closed its stdout has as good as exited; its status comes within this. Seconds.
 STATUS_WAIT: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a session is opened with, whichever way that is.
+
+    Attributes:
+        cwd: absolute directory.
+        mcp_servers: in the shape of the protocol.
+        additional_directories: that it may work in, too.
+    """
+
+    cwd: str
+    mcp_servers: tuple[Mapping[str, Any], ...] = ()
+    additional_directories: tuple[str, ...] = ()
 
 
 class AcpRuntimeController(Owner):
@@ -159,18 +175,13 @@ class AcpRuntimeController(Owner):
 
     # Sessions.
 
-    async def new(
-        self,
-        cwd: str,
-        mcp_servers: tuple[Mapping[str, Any], ...] = (),
-        additional_directories: tuple[str, ...] = (),
-    ) -> Mapping[str, Any]:
+    async def new(self, setup: Setup) -> Mapping[str, Any]:
         """Send `session/new`; return its raw result.
 
         Raises:
             BridgeError: `auth_required`, `start_failed`, `agent_died`.
         """
-        params = self._setup(cwd, mcp_servers, additional_directories)
+        params = self._setup(setup)
         try:
             result = await self._set_up("session/new", params)
             answer = acp.read(acp.NewSessionResult, result, "the answer to session/new")
@@ -178,48 +189,32 @@ class AcpRuntimeController(Owner):
             raise self._open_error("session/new", error) from None
         return self._opened(answer.sessionId, result)
 
-    async def load(
-        self,
-        session_id: str,
-        cwd: str,
-        mcp_servers: tuple[Mapping[str, Any], ...] = (),
-        additional_directories: tuple[str, ...] = (),
-    ) -> Mapping[str, Any]:
+    async def load(self, session_id: str, setup: Setup) -> Mapping[str, Any]:
         """Send `session/load`; the agent replays the history before it answers.
 
         Raises:
             BridgeError: `resume_not_found`, `unsupported_control`, and those of `new`.
         """
-        params = self._setup(cwd, mcp_servers, additional_directories)
+        params = self._setup(setup)
         return await self._reopen("session/load", ("loadSession",), session_id, params)
 
-    async def resume(
-        self,
-        session_id: str,
-        cwd: str,
-        mcp_servers: tuple[Mapping[str, Any], ...] = (),
-        additional_directories: tuple[str, ...] = (),
-    ) -> Mapping[str, Any]:
+    async def resume(self, session_id: str, setup: Setup) -> Mapping[str, Any]:
         """Send `session/resume`; nothing is replayed.
 
         Raises:
             BridgeError: as `load`.
         """
-        params = self._setup(cwd, mcp_servers, additional_directories)
+        params = self._setup(setup)
         marker = ("sessionCapabilities", "resume")
         return await self._reopen("session/resume", marker, session_id, params)
 
-    def _setup(
-        self,
-        cwd: str,
-        mcp_servers: tuple[Mapping[str, Any], ...],
-        additional_directories: tuple[str, ...],
-    ) -> dict[str, Any]:
-        check_servers(self.capabilities, mcp_servers)
-        params: dict[str, Any] = {"cwd": cwd, "mcpServers": [dict(s) for s in mcp_servers]}
-        if additional_directories:
+    def _setup(self, setup: Setup) -> dict[str, Any]:
+        check_servers(self.capabilities, setup.mcp_servers)
+        servers = [dict(server) for server in setup.mcp_servers]
+        params: dict[str, Any] = {"cwd": setup.cwd, "mcpServers": servers}
+        if setup.additional_directories:
             self._need("sessionCapabilities", "additionalDirectories")
-            params["additionalDirectories"] = list(additional_directories)
+            params["additionalDirectories"] = list(setup.additional_directories)
         return params
 
     async def _reopen(

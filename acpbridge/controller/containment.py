@@ -6,7 +6,7 @@ together. A control group and a pid namespace come behind the same interface.
 
 from typing import Protocol
 
-from acpbridge.transport.child import Child, KillReceipt
+from acpbridge.transport.tree import Child, KillReceipt
 
 
 class Containment(Protocol):

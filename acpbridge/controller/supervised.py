@@ -1,6 +1,6 @@
 """One agent behind its shim: its life by the table of `lifecycle`, its stderr, its end.
 
-Above is the supervisor, which starts it and says when it ends; below is `transport.child`. How its
+Above is the supervisor, which starts it and says when it ends; below is its `Child`. How its
 tree is held is the containment's business.
 """
 
@@ -17,8 +17,8 @@ from acpbridge.controller.containment import Containment
 from acpbridge.controller.lifecycle import Action, Input, Life
 from acpbridge.controller.process import LaunchSpec
 from acpbridge.errors import BridgeError
-from acpbridge.transport.child import Child
 from acpbridge.transport.memory import ByteReceive, ByteSend
+from acpbridge.transport.tree import Child
 
 log = structlog.get_logger(__name__)
 

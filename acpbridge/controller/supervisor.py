@@ -26,9 +26,9 @@ from acpbridge.controller.supervised import SupervisedProcess
 from acpbridge.errors import BridgeError
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.transport import keeper as kernel
-from acpbridge.transport.child import ChildSpec, Keeper, ProcessId
+from acpbridge.transport.child import Keeper
 from acpbridge.transport.tasks import Owner, background
-from acpbridge.transport.tree import NOBODY
+from acpbridge.transport.tree import NOBODY, ChildSpec, ProcessId
 
 log = structlog.get_logger(__name__)
 

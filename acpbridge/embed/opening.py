@@ -8,10 +8,8 @@ else's.
 """
 
 import os
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from typing import Any
@@ -19,11 +17,10 @@ from typing import Any
 import anyio
 import structlog
 
-from acpbridge import __version__, logs
-from acpbridge.app import STOP_LIMIT, open_router, serve_clients
+from acpbridge import logs
+from acpbridge.app import STOP_LIMIT, daemon_info, open_router, serve_clients
 from acpbridge.config.environment import MARK
 from acpbridge.controller import census
-from acpbridge.controller.containment import ShimContainment
 from acpbridge.daemon import client as daemon
 from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.frozen import not_a_daemon
@@ -38,7 +35,6 @@ from acpbridge.model.keys import AgentId, agent_id
 from acpbridge.model.ports import no_faults
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.router import Router
-from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.python import Agent
 
 
@@ -77,7 +73,7 @@ async def open_bridge(
         router = open_router(
             paths,
             configuration,
-            _info(paths),
+            daemon_info(paths),
             no_faults,
             agents=own,
             log_to=log_to,
@@ -163,18 +159,6 @@ def _no_stop(force: bool) -> None:  # noqa: FBT001 - one of two words on the wir
     """Refuse to end somebody's program by `acpbridge daemon stop`."""
     del force
     raise not_a_daemon(os.getpid())
-
-
-def _info(paths: Paths) -> DaemonInfo:
-    return DaemonInfo(
-        pid=os.getpid(),
-        epoch=uuid.uuid4().hex[:12],
-        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        version=__version__,
-        home=str(paths.home),
-        socket=str(paths.socket),
-        containment=ShimContainment.name,
-    )
 
 
 def _entering(router: Router) -> Enter:

@@ -14,11 +14,10 @@ from anyio.abc import TaskGroup
 
 from acpbridge.embed.questions import Answer, Asked, OpenQuestion
 from acpbridge.errors import BridgeError
+from acpbridge.model.events import TURN_ENDS
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome
 from acpbridge.router.api import Following, RouterApi, RunReceipt
-
-_LAST: Final = ("turn_ended", "turn_failed")
 
 # Somebody else was faster: the question is decided, and that is all that was wanted.
 _DECIDED: Final = ("already_resolved", "no_such_question")
@@ -166,7 +165,7 @@ class Run:
 
     def _take(self, event: RunEvent) -> RunEvent:
         self._said.append(event.text)
-        if event.type in _LAST and event.value.get("turn") == self.run_id:
+        if event.type in TURN_ENDS and event.value.get("turn") == self.run_id:
             self._last = event
         elif event.type == "permission_asked" and self._on_question is not None:
             question = OpenQuestion.from_json(event.value)

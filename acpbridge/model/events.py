@@ -7,7 +7,7 @@ printed: `{"seq", "epoch", "at", "key", "turn", "type", ...}`.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from acpbridge.model.keys import SessionKey
 
@@ -43,6 +43,9 @@ class Fact:
 
 
 Event = Update | Fact
+
+# The types of which a turn has exactly one, its last.
+TURN_ENDS: Final = frozenset({"turn_ended", "turn_failed"})
 
 
 @dataclass(frozen=True, slots=True)

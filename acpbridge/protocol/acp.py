@@ -16,11 +16,6 @@ PROTOCOL_VERSION: Final = 1
 
 CLIENT_INFO_NAME: Final = "acpbridge"
 
-STOP_REASONS: Final = frozenset(
-    {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
-)
-
-
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
@@ -40,12 +35,6 @@ class NewSessionResult(_Shape):
     """The answer to `session/new`."""
 
     sessionId: Annotated[StrictStr, Field(min_length=1)]  # noqa: N815 - the word on the wire
-
-
-class PromptResult(_Shape):
-    """The answer to `session/prompt`; an unknown stop reason is kept as it came."""
-
-    stopReason: StrictStr  # noqa: N815 - the word on the wire
 
 
 class WireOption(_Shape):

@@ -34,7 +34,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Setting
+from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.logins import login_source
 
@@ -48,7 +48,7 @@ class Accepting:
         directory: the sessions that there are.
         runs: takes in what is accepted.
         services: ledger, log, clock and ids.
-        setting: configuration and default agent.
+        around: configuration and default agent.
         make: makes a session of a record.
         start: runs a session's task.
     """
@@ -58,7 +58,7 @@ class Accepting:
         directory: Directory,
         runs: Runs,
         services: Services,
-        setting: Setting,
+        around: Surroundings,
         *,
         make: MakeSession,
         start: Callable[[Session], None],
@@ -66,7 +66,7 @@ class Accepting:
         self._directory = directory
         self._runs = runs
         self._services = services
-        self._setting = setting
+        self._around = around
         self._make = make
         self._start = start
         self._keyed = anyio.Lock()
@@ -103,9 +103,9 @@ class Accepting:
         if requester.role is not Role.AGENT:
             # An agent has no secret that its own session's caller did not have; what it calls
             # one would only be blacked out where others must be able to read.
-            self._setting.learn(request.env)
+            self._around.learn(request.env)
             for name, value in server_values(request.mcp_servers):
-                self._setting.learn({name: value})
+                self._around.learn({name: value})
         new = not request.session and not request.continue_last
         if new:
             session = await self._new(request, requester)
@@ -162,7 +162,7 @@ class Accepting:
             lineage=self._lineage(requester),
             one_shot=request.one_shot,
             auth_source=login,
-            definition={"id": definition.id, "revision": self._setting.config().revision},
+            definition={"id": definition.id, "revision": self._around.config().revision},
         )
         session = self._make(record, definition)
         session.inbox.reserve()
@@ -170,18 +170,18 @@ class Accepting:
         return session
 
     def _choose_agent(self, request: RunRequest) -> AgentDefinition:
-        config = self._setting.config()
+        config = self._around.config()
         if request.agent:
             return routes.find_agent(request.agent, config)
         cwd = request.cwd or request.caller_cwd
-        return config.default or self._setting.default_agent(request.env, cwd)
+        return config.default or self._around.default_agent(request.env, cwd)
 
     def _lineage(self, requester: Requester) -> Lineage:
         """Return where a new session belongs; an agent's are its children, bounded (case 137)."""
         parent = self._directory.parent_of_new(requester)
         if parent is None:
             return Lineage()
-        limits = self._setting.config().limits
+        limits = self._around.config().limits
         depth = parent.record.lineage.depth + 1
         if depth > limits.max_depth:
             message = f"The depth would be {depth}; limits.maxDepth is {limits.max_depth}."

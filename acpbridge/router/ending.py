@@ -23,7 +23,7 @@ from acpbridge.router.api import CancelReceipt, KillReceipt
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Inspector
+from acpbridge.router.surroundings import Inspector
 from acpbridge.router.turns import Turn
 from acpbridge.transport.tasks import background
 

@@ -25,7 +25,7 @@ from acpbridge.router.retention import Candidate, beyond, chosen
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Setting
+from acpbridge.router.surroundings import Surroundings
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class Keeping:
         runs: what is known of their runs.
         services: ledger, log and clock.
         audit: has who deleted what.
-        setting: how long they are kept.
+        around: how long they are kept.
         make: makes a session of a record that could not be deleted after all.
     """
 
@@ -56,14 +56,14 @@ class Keeping:
         runs: Runs,
         services: Services,
         audit: Audit,
-        setting: Setting,
+        around: Surroundings,
         make: Callable[[SessionRecord, AgentDefinition], Session],
     ) -> None:
         self._directory = directory
         self._runs = runs
         self._services = services
         self._audit = audit
-        self._setting = setting
+        self._around = around
         self._make = make
         self._one = anyio.Lock()
 
@@ -92,11 +92,11 @@ class Keeping:
             log.exception("old sessions could not be deleted")
 
     async def _keep_days(self) -> None:
-        days = self._setting.config().limits.retention_days
+        days = self._around.config().limits.retention_days
         await self.prune(PruneRequest(older_than=days * 24 * HOUR), _RETENTION)
 
     async def _keep_bound(self) -> None:
-        bound = self._setting.config().limits.max_store_mb
+        bound = self._around.config().limits.max_store_mb
         if bound is None:
             return
         async with self._one:

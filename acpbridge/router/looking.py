@@ -10,7 +10,7 @@ from acpbridge.router import view
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.services import Services
-from acpbridge.router.setting import Inspector, Setting
+from acpbridge.router.surroundings import Inspector, Surroundings
 
 
 class Looking:
@@ -20,16 +20,16 @@ class Looking:
         directory: the sessions that there are.
         inspector: what really runs.
         services: the open questions, and the clock.
-        setting: what is known of the daemon.
+        around: what is known of the daemon.
     """
 
     def __init__(
-        self, directory: Directory, inspector: Inspector, services: Services, setting: Setting
+        self, directory: Directory, inspector: Inspector, services: Services, around: Surroundings
     ) -> None:
         self._directory = directory
         self._inspector = inspector
         self._services = services
-        self._setting = setting
+        self._around = around
 
     async def status(self, key: str, requester: Requester) -> dict[str, Any]:
         """Return the truth, now; see `RouterApi.status`."""
@@ -46,10 +46,10 @@ class Looking:
             for session in shown
         ]
         live = [session for session in visible if session.live]
-        warnings = [*self._setting.notices(), *self._setting.config().warnings]
+        warnings = [*self._around.notices(), *self._around.config().warnings]
         silent = view.silent(visible, self._services.clock.monotonic())
         return {
-            "daemon": self._setting.daemon.to_json(
+            "daemon": self._around.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
             ),
             "sessions": rows,

@@ -15,7 +15,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Inspector, Setting
+from acpbridge.router.surroundings import Inspector, Surroundings
 
 
 class Restarting:
@@ -26,7 +26,7 @@ class Restarting:
         inspector: what really runs.
         ending: sees through what was begun, and tells the audit.
         services: the log, which an earlier daemon's session is not known to yet.
-        setting: learns the secrets of the caller's environment.
+        around: learns the secrets of the caller's environment.
         start: runs a session's task.
     """
 
@@ -36,14 +36,14 @@ class Restarting:
         inspector: Inspector,
         ending: Ending,
         services: Services,
-        setting: Setting,
+        around: Surroundings,
         start: Callable[[Session], None],
     ) -> None:
         self._directory = directory
         self._inspector = inspector
         self._ending = ending
         self._services = services
-        self._setting = setting
+        self._around = around
         self._start = start
 
     async def restart(self, request: RestartRequest, requester: Requester) -> RestartReceipt:
@@ -66,7 +66,7 @@ class Restarting:
         began = time.monotonic()
         before = await self._inspector.processes(str(session.key))
         await self._services.log.open(session.key)
-        self._setting.learn(request.env)
+        self._around.learn(request.env)
         order = await session.restart(
             request.env, self._start, force=request.force, fresh=request.fresh
         )

@@ -42,7 +42,7 @@ from acpbridge.router.restarting import Restarting
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Inspector, Setting
+from acpbridge.router.surroundings import Inspector, Surroundings
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
 
@@ -54,19 +54,19 @@ class Router(Owner):
         services: what sessions work with.
         inspector: what really runs.
         audit: has who ended what.
-        setting: where it finds itself.
+        around: where it finds itself.
     """
 
     def __init__(
-        self, services: Services, inspector: Inspector, audit: Audit, setting: Setting
+        self, services: Services, inspector: Inspector, audit: Audit, around: Surroundings
     ) -> None:
         self._services = services
         self._inspector = inspector
         self._audit = audit
-        self._setting = setting
+        self._around = around
         self._directory = Directory()
         self._runs = Runs(services.ledger, self._directory)
-        self._looking = Looking(self._directory, inspector, services, setting)
+        self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
         self._presence = Presence()
 
@@ -81,18 +81,18 @@ class Router(Owner):
             self._inspector,
             self._ending,
             self._services,
-            self._setting,
+            self._around,
             self._start,
         )
         self._keeping = Keeping(
-            self._directory, self._runs, self._services, self._audit, self._setting, self._session
+            self._directory, self._runs, self._services, self._audit, self._around, self._session
         )
         self._tasks.start_soon(self._keeping.watch, name="retention")
         self._accepting = Accepting(
             self._directory,
             self._runs,
             self._services,
-            self._setting,
+            self._around,
             make=self._session,
             start=self._start,
         )
@@ -232,7 +232,7 @@ class Router(Owner):
     def _definition_of(self, record: SessionRecord) -> AgentDefinition:
         """Return today's definition of a session of an earlier daemon."""
         try:
-            return routes.find_agent(str(record.key.agent), self._setting.config())
+            return routes.find_agent(str(record.key.agent), self._around.config())
         except BridgeError:
             return AgentDefinition(id=record.key.agent)
 
@@ -241,14 +241,14 @@ class Router(Owner):
 
     def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
         for name, value in fixed_values(definition):
-            self._setting.learn({name: value})
+            self._around.learn({name: value})
         return Session(record, definition, self._spec, self._services)
 
     def _spec(self, session: Session) -> SessionSpec:
-        config, record = self._setting.config(), session.record
+        config, record = self._around.config(), session.record
         mark = f"{record.key}.{self._services.ids.uuid4().hex}"
         env = child_environment(
-            session.definition, session.env, home=self._setting.daemon.home, mark=mark
+            session.definition, session.env, home=self._around.daemon.home, mark=mark
         )
         given = {server["name"] for server in session.mcp_servers}
         kept = (s for s in session.definition.mcp_servers if s.get("name") not in given)

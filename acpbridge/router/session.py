@@ -16,7 +16,6 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Fact
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.permission import Reason
 from acpbridge.model.sessions import (
     LIVE_STATES,
     CancelRung,
@@ -25,6 +24,7 @@ from acpbridge.model.sessions import (
     SessionState,
 )
 from acpbridge.router.book import Book
+from acpbridge.router.closing import Closing
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import descend
 from acpbridge.router.life import Life
@@ -37,9 +37,6 @@ from acpbridge.runtimes.base import RuntimeSession, SessionSpec
 
 log = structlog.get_logger(__name__)
 
-# That a session is closed is told its log if that can be opened in so long: a disk that hangs
-# keeps nobody from ending anything. Seconds.
-CLOSED_WAIT: Final = 1.0
 # Between two rungs of the ladder for a turn that a restart cancels. Seconds.
 RESTART_GRACE: Final = 2.0
 
@@ -71,13 +68,12 @@ class Session:
         self.inbox = Inbox()
         self._book = Book(record, services.ledger)
         self._host = Host(record.key, services, allow_bypass=definition.allow_bypass)
+        self._closing = Closing(self._book, self._host, services)
         self._build_spec = build_spec
         self._services = services
         self._failures = Failures(services.clock)
         self._life: Life | None = None
         self._restart: RestartOrder | None = None
-        self._close_reason: CloseReason | None = None
-        self._told_closed = record.state is SessionState.CLOSED
         self._gone = anyio.Event()
         self._gone.set()
 
@@ -275,11 +271,7 @@ class Session:
         Args:
             reason: closes the session for good; None leaves it to be taken up by a later daemon.
         """
-        self._host.closing = True
-        self._close_reason = self._close_reason or reason
-        if self.live:
-            self._book.note(state=SessionState.STOPPING)
-        self._services.broker.withdraw(self.key, Reason.CANCELLED)
+        self._closing.begin(reason)
 
     async def end(self, reason: CloseReason | None, grace: float | None) -> tuple[int, ...]:
         """End the session's turn, questions and process; return the pids that are left.
@@ -298,26 +290,8 @@ class Session:
             if life is not None:
                 left = await life.end(turn, grace)
         await self._gone.wait()
-        after = self._after_ending()
-        if self.record.state is not after and (self.live or reason is not None):
-            await self._settle(after)
-        await self._tell_closed()
+        await self._closing.finish(reason)
         return left
-
-    async def _tell_closed(self) -> None:
-        """Have whoever follows know that nothing will come any more, once and if it can be told."""
-        if not self.closed or self._told_closed:
-            return
-        self._told_closed = True
-        try:
-            with anyio.move_on_after(CLOSED_WAIT):
-                await self._services.log.open(self.key)
-                self._host.emit(Fact("session_closed", {"reason": self.record.close_reason}))
-        except BridgeError as error:
-            log.warning("a closed session's log cannot be written", code=error.code)
-
-    def _after_ending(self) -> SessionState:
-        return SessionState.IDLE if self._close_reason is None else SessionState.CLOSED
 
     # ---- The task ----
 
@@ -384,7 +358,7 @@ class Session:
         """Say what became of the session, before the turn is told to be over."""
         if life.killed_past is not None:
             self.mark_ending(life.killed_past)
-        after = self._state_after(life, error)
+        after = self._closing.state_after(life, error)
         if error is not None:
             self._book.note(last_error=self._services.clean(error).to_json())
         if life.opened:
@@ -394,7 +368,7 @@ class Session:
         if life.unspoken:
             # Many agents keep no session in which nothing was said: there is nothing to take up.
             self._book.note(agent_session_id=None)
-        self._note(after)
+        self._closing.note(after)
         if life.agent is not None:
             values = {"pid": life.agent.pid, "died": life.died is not None}
             why = {} if life.died is None else {"message": life.died.message}
@@ -403,21 +377,4 @@ class Session:
         turn = self.turn
         if turn is not None:
             await self._host.fail(turn, error)
-        await self._book.save()
-
-    def _state_after(self, life: Life, error: BridgeError | None) -> SessionState:
-        if self._host.closing:
-            return self._after_ending()
-        if error is not None and not life.opened:
-            return SessionState.IDLE if error.code in REFUSED else SessionState.FAILED
-        if error is not None:
-            return SessionState.DIED
-        return SessionState.IDLE if life.died is None else SessionState.DIED
-
-    def _note(self, state: SessionState) -> None:
-        reason = self._close_reason if state is SessionState.CLOSED else None
-        self._book.note(state=state, close_reason=reason)
-
-    async def _settle(self, state: SessionState) -> None:
-        self._note(state)
         await self._book.save()

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from acpbridge.controller import refusals
-from acpbridge.controller.acp_controller import AcpRuntimeController
+from acpbridge.controller.acp_controller import AcpRuntimeController, Setup
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact
@@ -121,16 +121,16 @@ class _AcpSession:
 
     async def open(self, how: Opening) -> Mapping[str, Any]:
         spec, controller = self._spec, self.controller
-        setup = (spec.cwd, spec.mcp_servers, spec.additional_directories)
+        setup = Setup(spec.cwd, spec.mcp_servers, spec.additional_directories)
         if isinstance(how, New):
-            result = await controller.new(*setup)
+            result = await controller.new(setup)
         else:
             self._client.session_id = how.session_id
             # What a load sends before its answer is history, which our log has already.
             self._client.replaying = isinstance(how, Load)
             reopen = controller.load if isinstance(how, Load) else controller.resume
             try:
-                result = await reopen(how.session_id, *setup)
+                result = await reopen(how.session_id, setup)
                 if isinstance(how, Load) and spec.definition.facts.replay_quiet:
                     await self._client.replay_over(spec.definition.facts.replay_quiet)
             finally:

@@ -9,7 +9,7 @@ from typing import Final
 from acpbridge.config.recognise import better_command
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind
-from acpbridge.transport.child import resolve_program
+from acpbridge.transport.program import resolve_program
 
 # Programs that download what they start, where it is not there yet.
 LAUNCHERS: Final = frozenset({"npx", "bunx", "uvx"})

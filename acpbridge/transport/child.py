@@ -1,17 +1,14 @@
 """Starts agents, each as a tree that can be ended as a whole: the daemon's side of the keeper.
 
-The only module that starts a process, and it starts one: the guard, which forks the keeper, which
-forks a shim for each agent (`acpbridge.transport.keeper`). Above is the supervisor. Nothing here
-is a subreaper or waits for a child that is not its own: an embedding program keeps its orphans.
+It starts one process itself: the guard, which forks the keeper, which forks a shim for each agent
+(`acpbridge.transport.keeper`). Above is the supervisor; below is the line to the two (`line`) and
+what each child is (`tree`). Nothing here is a subreaper or waits for a child that is not its own:
+an embedding program keeps its orphans.
 """
 
-import errno
 import functools
-import itertools
 import os
 import resource
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -24,39 +21,21 @@ import anyio.abc
 
 from acpbridge.errors import BridgeError
 from acpbridge.transport import keeper as kernel
+from acpbridge.transport.line import NOTHING_STARTED, Helpers, Line
 from acpbridge.transport.program import no_room, order_for, resolve_program, start_error
 from acpbridge.transport.tree import (
-    LAST_STEP_LIMIT,
     NOBODY,
     Child,
     ChildSpec,
-    ExitStatus,
-    KillReceipt,
     ProcessId,
     channel_pair,
-    hear,
     make_child,
 )
-
-__all__ = [
-    "Child",
-    "ChildSpec",
-    "ExitStatus",
-    "Keeper",
-    "KillReceipt",
-    "ProcessId",
-    "raise_descriptor_limit",
-    "resolve_program",
-]
 
 # A start takes 12 ms; a machine in distress may need seconds. Beyond this it is broken.
 START_LIMIT = 10.0
 # Descriptors in flight count against RLIMIT_NOFILE of the user, five for each start.
 STARTS_AT_ONCE = 32
-# The keeper ends its shims, then the guard looks again: each has its own limit.
-END_LIMIT = kernel.END_LIMIT + 2 * kernel.KILL_LIMIT
-
-NOTHING_STARTED = KillReceipt((), ())
 
 
 def raise_descriptor_limit() -> int:
@@ -88,7 +67,7 @@ class Keeper:
         self._nofile = -1 if nofile is None else nofile
         self._tasks = anyio.create_task_group()
         self._scopes: set[anyio.CancelScope] = set()
-        self._lines: list[_Line] = []
+        self._lines: list[Line] = []
         self._unclosed: set[Child] = set()
         self._starts = anyio.Semaphore(STARTS_AT_ONCE)
 
@@ -164,7 +143,7 @@ class Keeper:
             raise start_error(child.failure, spec, program)
         return child
 
-    async def _attempt(self, line: "_Line", order: bytes) -> Child:
+    async def _attempt(self, line: Line, order: bytes) -> Child:
         """Start a child; its `agent` is nobody if that failed."""
         with ExitStack() as far:
             try:
@@ -192,11 +171,11 @@ class Keeper:
             child.settle(NOTHING_STARTED)
         return child
 
-    async def _line(self) -> "_Line":
+    async def _line(self) -> Line:
         """Return the line to a keeper that works, starting one where there is none."""
         self._lines = [line for line in self._lines if not line.over]
         if not self._lines or self._lines[-1].lost:
-            line = _Line(self._nofile, self._on_lost)
+            line = Line(_start_helpers(self._nofile), self._on_lost)
             self._lines.append(line)
             self._attend(line.follow_keeper)
             self._attend(line.follow_guard)
@@ -226,179 +205,33 @@ class Keeper:
                 self._scopes.discard(scope)
 
 
-class _Line:
-    """The connection to one guard and its keeper, from their start to the proof of their end."""
-
-    def __init__(self, nofile: int, on_lost: Callable[[], None]) -> None:
-        self.children: dict[bytes, Child] = {}
-        self.keeper = NOBODY
-        self.ready = anyio.Event()
-        self.lost = False
-        self._on_lost = on_lost
-        self._ending = False
-        self._orphaned: dict[bytes, tuple[Child, anyio.CancelScope]] = {}
-        self._names = itertools.count(1)
-        self._writing = anyio.Lock()
-        self._control_over = anyio.Event()
-        self._guard_over = anyio.Event()
-        self._receipt: KillReceipt | None = None
-        self._start(nofile)
-
-    def _start(self, nofile: int) -> None:
-        with ExitStack() as far, ExitStack() as near:
-            try:
-                self._control, control = channel_pair(near, far)
-                self._watch, watch = channel_pair(near, far)
-                fds = (control.fileno(), watch.fileno())
-                words = [*map(str, fds), str(os.getpid()), str(nofile)]
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", kernel.__file__, *words], pass_fds=fds
-                )
-                near.callback(self._process.wait)
-                near.callback(self._process.kill)
-                self.guard = _identity(self._process.pid)
-                self._pidfd = os.pidfd_open(self._process.pid)
-            except OSError as error:
-                raise BridgeError(
-                    "start_failed", f"The keeper of the agents cannot be started: {error.strerror}."
-                ) from error
-            near.pop_all()
-
-    @property
-    def over(self) -> bool:
-        """Whether guard, keeper and all children are gone."""
-        return self._guard_over.is_set() and self._control_over.is_set() and not self.children
-
-    # ---- children ----
-
-    def register(self, child: Child) -> bytes:
-        """Take a child in, before it is started."""
-        name = b"%d" % next(self._names)
-        self.children[name] = child
-        return name
-
-    async def hand_over(self, name: bytes, fds: list[int]) -> bool:
-        """Send an order with its descriptors; False if there is no keeper to take it."""
-        self._wake()
-        async with self._writing:
-            while not self.lost:
-                try:
-                    socket.send_fds(self._control, [name], fds, socket.MSG_NOSIGNAL)
-                except BlockingIOError:
-                    await anyio.wait_writable(self._control)
-                except OSError as error:
-                    if error.errno not in {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN}:
-                        raise no_room(error) from error
-                    self._lose()
-                else:
-                    return True
-        return False
-
-    async def follow_child(self, name: bytes, child: Child) -> None:
-        """Hear a shim out; if it ends without a proof, wait for whoever sweeps after it."""
-        try:
-            await child.follow()
-            if child.receipt is None and child.failure is not None:
-                child.settle(NOTHING_STARTED)
-            if child.receipt is None:
-                self._wake()
-                with anyio.move_on_after(LAST_STEP_LIMIT) as patience:
-                    self._orphaned[name] = child, patience
-                    self._settle_orphans()
-                    await child.wait_gone()
-            if child.receipt is None:
-                child.settle(await child.sweep())
-        finally:
-            child.settle(child.unproven() if child.receipt is None else child.receipt)
-            self._orphaned.pop(name, None)
-            self.children.pop(name, None)
-
-    def _settle_orphans(self) -> None:
-        """Give the guard's proof to those whose shim, and whose keeper, could not give theirs."""
-        if not self._guard_over.is_set():
-            return
-        for child, patience in self._orphaned.values():
-            if self._receipt is not None:
-                child.settle(self._receipt)
-            elif self._control_over.is_set():
-                patience.cancel()  # nobody is left who could sweep
-
-    # ---- keeper and guard ----
-
-    async def follow_keeper(self) -> None:
-        """Take in what the keeper says until it is gone."""
-        try:
-            while data := await hear(self._control):
-                word, *rest = data.split(b" ")
-                if word == b"hello":
-                    self.keeper = ProcessId(int(rest[0]), int(rest[1]))
-                    self.ready.set()
-                elif word == b"swept":
-                    receipt = KillReceipt(*map(kernel.decode_pids, rest[1:]))
-                    for name in rest[0].split(b","):
-                        if name in self.children:
-                            self.children[name].settle(receipt)
-        finally:
-            self._lose()
-            self._control.close()
-            self._control_over.set()
-            self._settle_orphans()
-
-    async def follow_guard(self) -> None:
-        """Wait for the guard's exit, reap it, and take in its last word."""
-        try:
-            await anyio.wait_readable(self._pidfd)
-            self._process.wait()
-            data = await hear(self._watch)
-            if data:
-                self._receipt = KillReceipt(*map(kernel.decode_pids, data.split(b" ")[2:]))
-        finally:
-            self._guard_over.set()
-            self._lose()
-            self._settle_orphans()
-            os.close(self._pidfd)
-            self._watch.close()
-
-    async def end(self) -> None:
-        """Let keeper and guard end, and make sure of it."""
-        self._ending = True
-        self._lose()
-        with anyio.move_on_after(END_LIMIT):
-            await self._guard_over.wait()
-            await self._control_over.wait()
-        if not self._guard_over.is_set():
-            self._process.kill()
-            await self._guard_over.wait()
-
-    def abandon(self) -> None:
-        """Give up helpers that do not come up; the next spawn starts others."""
-        self._ending = True
-        self._lose()
-        self._process.kill()
-
-    def _lose(self) -> None:
-        """Close everything in our direction: what is left of keeper and shims ends by that."""
-        if self.lost:
-            return
-        self.lost = True
-        self.ready.set()
-        for channel in (self._control, self._watch):
-            try:
-                channel.shutdown(socket.SHUT_WR)
-            except OSError:
-                continue  # its other end is gone already
-        for child in self.children.values():
-            child.close_channel()
-        self._wake()
-        if not self._ending:
-            self._on_lost()
-
-    def _wake(self) -> None:
-        # Nobody else would wake a keeper that was stopped, and spawn and sweep are its work.
-        self.guard.signal(signal.SIGCONT)
-        self.keeper.signal(signal.SIGCONT)
-
-
 def _identity(pid: int) -> ProcessId:
     row = kernel.read_process(pid)
     return NOBODY if row is None else ProcessId(pid, row.start_ticks)
+
+
+def _start_helpers(nofile: int) -> Helpers:
+    """Start a guard, which forks its keeper.
+
+    Raises:
+        BridgeError: `start_failed`.
+    """
+    with ExitStack() as far, ExitStack() as near:
+        try:
+            control, far_control = channel_pair(near, far)
+            watch, far_watch = channel_pair(near, far)
+            fds = (far_control.fileno(), far_watch.fileno())
+            words = [*map(str, fds), str(os.getpid()), str(nofile)]
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", kernel.__file__, *words], pass_fds=fds
+            )
+            near.callback(process.wait)
+            near.callback(process.kill)
+            guard = _identity(process.pid)
+            pidfd = os.pidfd_open(process.pid)
+        except OSError as error:
+            raise BridgeError(
+                "start_failed", f"The keeper of the agents cannot be started: {error.strerror}."
+            ) from error
+        near.pop_all()
+    return Helpers(control, watch, guard, pidfd, process.kill, process.wait)

@@ -11,11 +11,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fixtures.fake_acp import ENTRY
 from tests.integration.conftest import descendants
@@ -23,6 +23,8 @@ from tests.integration.conftest import descendants
 # What any one command may take unless a test says more.
 LIMIT = 15.0
 PAUSE = 0.02
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,23 @@ class Terminal:
             return False
         self.seen += piece.decode(errors="replace")
         return bool(piece)
+
+
+def until(look: Callable[[], Found], limit: float = LIMIT) -> Found:
+    """Look until there is something to see, and return it."""
+    deadline = time.monotonic() + limit
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(PAUSE)
+    return found
+
+
+def failed(done: Done, code: str, status: int) -> str:
+    """Check an error's code, status and hint; return all that was said."""
+    assert f"error ({code}): " in done.err, done
+    assert "\nnext: " in done.err, done
+    assert done.code == status, done
+    return done.err
 
 
 def alive(pid: int) -> bool:

@@ -3,14 +3,20 @@
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.daemon_home import LIMIT, PAUSE, Home, Terminal, daemon_home, wait_gone
+from tests.integration.daemon_home import (
+    LIMIT,
+    Home,
+    Terminal,
+    daemon_home,
+    until,
+    wait_gone,
+)
 
 PROMPT = "? = help]: "
 TYPE = "/help lists what else can be done"
@@ -30,16 +36,6 @@ def any_home(home: Home, request: pytest.FixtureRequest) -> Home:
     """Give it once for terminals that can be drawn on, and once for others."""
     home.env["TERM"] = request.param
     return home
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """Return what a condition comes to, once it is true."""
-    deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(PAUSE)
-    raise AssertionError("it did not come true")
 
 
 def detach(home: Home, script: str, *options: str) -> str:

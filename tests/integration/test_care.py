@@ -18,8 +18,7 @@ import pytest
 
 import acpbridge
 from tests.integration.conftest import descendants
-from tests.integration.daemon_home import Home, alive, daemon_home, wait_gone
-from tests.integration.test_death import until
+from tests.integration.daemon_home import Home, alive, daemon_home, until, wait_gone
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -20,15 +20,9 @@ import pytest
 from acpbridge.errors import BridgeError
 from acpbridge.transport import child as child_module
 from acpbridge.transport import keeper as kernel
-from acpbridge.transport.child import (
-    Child,
-    ChildSpec,
-    ExitStatus,
-    Keeper,
-    ProcessId,
-    raise_descriptor_limit,
-    resolve_program,
-)
+from acpbridge.transport.child import Keeper, raise_descriptor_limit
+from acpbridge.transport.program import resolve_program
+from acpbridge.transport.tree import Child, ChildSpec, ExitStatus, ProcessId
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Observer
@@ -114,7 +108,8 @@ KINDS = ("plain", "session", "double", "env", "deaf", "stopped")
 DAEMON = """
 import json, os, sys
 import anyio
-from acpbridge.transport.child import ChildSpec, Keeper
+from acpbridge.transport.child import Keeper
+from acpbridge.transport.tree import ChildSpec
 script, marker, python, *kinds = sys.argv[1:]
 
 async def main():

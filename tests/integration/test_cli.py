@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from acpbridge import __version__
-from tests.integration.daemon_home import Home, alive, daemon_home, wait_gone
+from tests.integration.daemon_home import Home, alive, daemon_home, until, wait_gone
 
 QUICK = ("status", "sessions", "kill", "cancel", "close")
 SLOW = ("anyio", "pydantic", "pydantic_core", "structlog", "rich", "psutil", "asyncio")
@@ -30,14 +30,14 @@ def key_of(home: Home, *args: str) -> str:
     done = home.run("run", "--detach", *args)
     assert done.code == 0, done
     key = done.out.strip()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        rows = home.run("status", key, "--json").json["sessions"]
-        # Something was said: the directives before a hang are done.
-        if rows[0]["state"] == "running" and rows[0]["turn"]["lastUpdateAt"]:
-            return key
-        time.sleep(0.05)
-    raise AssertionError(home.run("status", key).out)
+
+    def said_something() -> bool:
+        # The directives before a hang are done.
+        (row,) = home.run("status", key, "--json").json["sessions"]
+        return row["state"] == "running" and bool(row["turn"]["lastUpdateAt"])
+
+    until(said_something)
+    return key
 
 
 # ---- run ----

@@ -4,16 +4,14 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from acpbridge.daemon.client import connect
 from acpbridge.daemon.paths import find
-from tests.integration.daemon_home import Home, daemon_home, wait_gone
+from tests.integration.daemon_home import Home, daemon_home, until, wait_gone
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -22,17 +20,6 @@ EVIL = "children plain setsid double-forked env-i term-ignoring stopped holding-
 # The promise is two seconds; a busy machine gets room.
 WINDOW = 2.0
 ROOM = 10.0
-
-
-def until(look: Callable[[], Any]) -> Any:
-    """Look until there is something to see."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it never came")
 
 
 def tree_of(home: Home) -> list[int]:

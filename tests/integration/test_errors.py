@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fixtures.fake_acp import fake_agent
-from tests.integration.daemon_home import Done, Home, daemon_home
+from tests.integration.daemon_home import Home, daemon_home, failed
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -17,14 +17,6 @@ def configure(home: Home, *options: str, **fields: Any) -> None:
     row = {"id": "a", "runtime": {"command": list(fake_agent(*options))}, **fields}
     value = {"agents": {"list": [row]}, "limits": {"startSeconds": 2}}
     (home.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
-
-
-def failed(done: Done, code: str, status: int) -> str:
-    """Check an error's code, status and hint; return all that was said."""
-    assert f"error ({code}): " in done.err, done
-    assert "\nnext: " in done.err, done
-    assert done.code == status, done
-    return done.err
 
 
 def test_case_67_a_missing_binary_is_named_with_what_to_do(tmp_path: Path) -> None:

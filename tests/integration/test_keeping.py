@@ -7,7 +7,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.daemon_home import Home, alive, daemon_home, wait_gone
+from tests.integration.daemon_home import Home, alive, daemon_home, until, wait_gone
 
 SENTINEL = "sentinel-31d5c0ffee"
 
@@ -46,13 +45,11 @@ def agent_pid(home: Home, key: str) -> int:
 
 
 def until_running(home: Home, key: str) -> None:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+    def said_something() -> bool:
         found = row(home, key)
-        if found["state"] == "running" and found["turn"]["lastUpdateAt"]:
-            return
-        time.sleep(0.05)
-    raise AssertionError(row(home, key))
+        return found["state"] == "running" and bool(found["turn"]["lastUpdateAt"])
+
+    until(said_something)
 
 
 # ---- restart ----
@@ -306,12 +303,12 @@ def test_at_its_start_the_daemon_deletes_what_is_too_old(home: Home) -> None:
             " WHERE session_key = ?",
             (old,),
         )
-    deadline = time.monotonic() + 10
-    left = [old, young]
-    while old in left and time.monotonic() < deadline:
-        rows = home.run("sessions", "--all", "--json").json["sessions"]
-        left = [one["key"] for one in rows]
-    assert left == [young]
+
+    def on_record() -> list[str]:
+        return [one["key"] for one in home.run("sessions", "--all", "--json").json["sessions"]]
+
+    until(lambda: old not in on_record())
+    assert on_record() == [young]
     assert home.run("logs", old).code == 4
     audit = (home.path / "audit.jsonl").read_text("utf-8")
     assert "system:retention" in audit

@@ -3,14 +3,13 @@
 import json
 import sys
 import sysconfig
-import time
 import venv
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.daemon_home import LIMIT, PAUSE, Done, Home, daemon_home
+from tests.integration.daemon_home import LIMIT, Done, Home, daemon_home, until
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -82,13 +81,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield made
 
 
-def until(file: Path) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not file.exists():
-        assert time.monotonic() < deadline, f"{file} did not come"
-        time.sleep(PAUSE)
-
-
 def said(done: Done) -> str:
     updates = (event.get("update", {}) for event in done.events)
     chunks = (u for u in updates if u.get("sessionUpdate") == "agent_message_chunk")
@@ -133,7 +125,7 @@ def test_what_the_code_prints_and_its_tracebacks_stay_off_the_wire(home: Home) -
 @pytest.mark.parametrize("word", ["wait", "loop"])
 def test_a_kill_ends_code_that_waits_or_loops(home: Home, word: str) -> None:
     with home.running("run", word, "--format", "json") as run:
-        until(home.path / word)
+        until((home.path / word).exists)
         killed = home.run("kill", "--all", "--grace", "0.2", "--json", limit=30)
         assert (killed.code, killed.json["ok"]) == (0, True)
         assert len(killed.json["results"][0]["killed"]) >= 2
@@ -145,7 +137,7 @@ def test_a_kill_ends_code_that_waits_or_loops(home: Home, word: str) -> None:
 @pytest.mark.parametrize(("word", "rung"), [("wait", "cancel"), ("block", "kill")])
 def test_a_cancel_goes_as_far_as_the_code_makes_it(home: Home, word: str, rung: str) -> None:
     with home.running("run", word, "--format", "json") as run:
-        until(home.path / word)
+        until((home.path / word).exists)
         key = home.session()["key"]
         done = home.run("cancel", key, "--grace", "0.3", "--json", limit=30)
         assert (done.code, done.json["rung"], done.json["turnEnded"]) == (0, rung, True)

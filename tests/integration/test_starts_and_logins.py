@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.fake_acp import fake_agent
-from tests.integration.daemon_home import LIMIT, PAUSE, Done, Home, daemon_home
+from tests.integration.daemon_home import LIMIT, PAUSE, Home, daemon_home, failed
 from tests.integration.machine import MODES, Machine
 
 pytestmark = pytest.mark.timeout(60)
@@ -19,14 +19,6 @@ def configure(home: Home, *options: str, limits: dict[str, Any] | None = None) -
     row = {"id": "a", "runtime": {"command": list(fake_agent("--mark", home.mark, *options))}}
     value = {"agents": {"list": [row]}, "limits": limits or {}}
     (home.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
-
-
-def failed(done: Done, code: str, status: int) -> str:
-    """Check an error's code, status and hint; return all that was said."""
-    assert f"error ({code}): " in done.err, done
-    assert "\nnext: " in done.err, done
-    assert done.code == status, done
-    return done.err
 
 
 def methods(log: Path) -> list[str]:

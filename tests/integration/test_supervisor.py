@@ -20,7 +20,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.ports import Faults, no_faults
 from acpbridge.redact import Redactor
 from acpbridge.transport import keeper as kernel
-from acpbridge.transport.child import Child, KillReceipt
+from acpbridge.transport.tree import Child, KillReceipt
 from tests.integration.conftest import descendants
 
 if TYPE_CHECKING:

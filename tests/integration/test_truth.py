@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from acpbridge.daemon.quick import Quick
-from tests.integration.daemon_home import LIMIT, PAUSE, Home, alive, daemon_home, wait_gone
+from tests.integration.daemon_home import LIMIT, PAUSE, Home, alive, daemon_home, until, wait_gone
 from tests.integration.traffic import client, ended, log_option, start
 
 PLACES = 2
@@ -45,10 +45,7 @@ def look_at(daemon: Quick, key: str, true: Any) -> Any:
 
 def wait_for_nothing_to_run(daemon: Quick) -> None:
     """Wait for the processes of runs that are over: a turn ends a moment before its process."""
-    deadline = time.monotonic() + LIMIT
-    while rows := daemon.call("status")["sessions"]:
-        assert time.monotonic() < deadline, rows
-        time.sleep(PAUSE)
+    until(lambda: not daemon.call("status")["sessions"])
 
 
 def silence(turn: dict[str, Any]) -> float:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments, options, tables
 from acpbridge.cli.output import print_json
 from acpbridge.cli.root import here, paths
 from acpbridge.errors import EXIT_OK
@@ -36,7 +36,7 @@ _SHORTEST_COMMAND: Final = 12
 
 
 @click.command(epilog="\b\nExamples:\n  acpbridge agents\n  acpbridge agents --json")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.as_json
 @click.pass_context
 def agents(ctx: click.Context, *, as_json: bool) -> int:
     """List the agents: the configured ones, those that are known, and the demo.
@@ -111,7 +111,7 @@ def _cells(row: Mapping[str, Any], home: str) -> tuple[str, ...]:
 def _command(row: Mapping[str, Any], home: str) -> str:
     """Return what would run: the program by its name alone, where that says enough."""
     if row["command"] is None:
-        return tables.NOTHING
+        return moments.NOTHING
     program, *rest = map(str, row["command"])
     if row["launch"] == "python":
         return tables.shown(rest[-1])  # its entry; what runs that is our own

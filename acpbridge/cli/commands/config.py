@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from acpbridge.cli import options
 from acpbridge.cli.output import fail, lines, print_json, say
 from acpbridge.cli.root import paths
 from acpbridge.errors import EXIT_OK
@@ -20,7 +21,7 @@ def config() -> None:
     epilog="\b\nExamples:\n  acpbridge config check\n  acpbridge config check ./config.yaml --json",
 )
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.as_json
 @click.pass_context
 def check(ctx: click.Context, file: Path | None, *, as_json: bool) -> int:
     """Load FILE, or the configuration in use, and say what is in it or what is wrong with it.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments, options, tables
 from acpbridge.cli.commands.daemon_log import logs
 from acpbridge.cli.commands.stopping import restart, stop
 from acpbridge.cli.output import fail, print_json
@@ -77,7 +77,7 @@ def run(ctx: click.Context, config_path: str | None, ready_fd: int | None) -> No
 
 
 @daemon.command(epilog="\b\nExamples:\n  acpbridge daemon start\n  acpbridge daemon start --json")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.as_json
 @click.pass_context
 def start(ctx: click.Context, *, as_json: bool) -> int:
     """Start the daemon in the background; does nothing if it runs."""
@@ -100,7 +100,7 @@ def start(ctx: click.Context, *, as_json: bool) -> int:
 
 
 @daemon.command(epilog="\b\nExamples:\n  acpbridge daemon status\n  acpbridge daemon status --json")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.as_json
 @click.pass_context
 def status(ctx: click.Context, *, as_json: bool) -> int:
     """Show whether the daemon runs, and where. Exit status 8 if it does not."""
@@ -112,5 +112,5 @@ def status(ctx: click.Context, *, as_json: bool) -> int:
     if as_json:
         print_json({"daemon": shown})
     else:
-        click.echo("\n".join(tables.daemon_lines(shown, tables.now())))
+        click.echo("\n".join(tables.daemon_lines(shown, moments.now())))
     return EXIT_DAEMON if shown is None else EXIT_OK

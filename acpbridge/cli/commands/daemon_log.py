@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments
 from acpbridge.cli.output import lines, say
 from acpbridge.cli.root import paths
 from acpbridge.errors import EXIT_OK, BridgeError
@@ -141,5 +141,5 @@ def _as_text(line: str) -> str:
     at, level, event = (str(fields.pop(name, "-")) for name in _FIRST)
     trace = fields.pop("exception", None)
     rest = " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items())
-    head = escape(f"{tables.clock(at)} {level:7} {event}  {rest}".rstrip())
+    head = escape(f"{moments.clock(at)} {level:7} {event}  {rest}".rstrip())
     return head if trace is None else "\n".join([head, *(f"  {t}" for t in lines(str(trace)))])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from acpbridge.cli import options
 from acpbridge.cli.output import STDERR_LINES, lines, print_json, say
 from acpbridge.cli.root import here, paths
 
@@ -20,7 +21,7 @@ _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
     epilog="\b\nExamples:\n  acpbridge doctor\n  acpbridge doctor codex\n  acpbridge doctor --json"
 )
 @click.argument("agent", required=False, default="")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.as_json
 @click.pass_context
 def doctor(ctx: click.Context, agent: str, *, as_json: bool) -> int:
     """Check the bridge and AGENT, or all agents that are configured or installed.

@@ -5,11 +5,11 @@ import sys
 
 import click
 
-from acpbridge.cli import tables
-from acpbridge.cli.commands.quick import connect_or_start
+from acpbridge.cli import moments, options
 from acpbridge.cli.output import command_line, lines, print_json, say
 from acpbridge.cli.questions.answers import doubt
 from acpbridge.cli.questions.question import Question, render
+from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
 
@@ -50,7 +50,7 @@ def permissions(ctx: click.Context, *, as_json: bool, watch: bool) -> int:
     short_help="List the questions that wait.",
     epilog="\b\nExamples:\n  acpbridge permissions list --json",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.as_json
 @click.pass_context
 def list_(ctx: click.Context, *, as_json: bool) -> int:
     """List the questions that wait for a person: the same as `permissions` alone."""
@@ -75,7 +75,7 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
     elif not found:
         click.echo("no open question")
     else:
-        now, count = tables.now(), len(found)
+        now, count = moments.now(), len(found)
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         shown = (
             render(question, now=now, place=(number, count), width=width)
@@ -102,7 +102,7 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
     help="The option's id once more, where it changes the agent's mode or its kind is unknown.",
 )
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit and in the log.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.as_json
 @click.pass_context
 def answer(  # noqa: PLR0913 - one for each option
     ctx: click.Context,

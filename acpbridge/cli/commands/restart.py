@@ -4,10 +4,10 @@ from typing import Final
 
 import click
 
-from acpbridge.cli import keys
+from acpbridge.cli import keys, options
 from acpbridge.cli.caller import environment
-from acpbridge.cli.commands.quick import connect_or_start
 from acpbridge.cli.output import print_json, say
+from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import paths
 from acpbridge.cli.tables import shown
 from acpbridge.errors import EXIT_OK
@@ -24,7 +24,7 @@ RESTART_LIMIT: Final = 900.0
 @click.option(
     "--fresh", is_flag=True, help="Begin anew if the agent cannot take up the conversation."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.as_json
 @click.pass_context
 def restart(
     ctx: click.Context, key: str, *, last: bool, force: bool, fresh: bool, as_json: bool

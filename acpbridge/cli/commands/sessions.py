@@ -1,15 +1,14 @@
 """`acpbridge sessions`: the list, `prune` and `export`. Quick but for `export`, which streams."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from acpbridge.cli import keys, tables
-from acpbridge.cli.commands.quick import connect_or_start
-from acpbridge.cli.output import print_json, say
+from acpbridge.cli import keys, moments, options, tables
+from acpbridge.cli.output import on_terminal, print_json, say
+from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import paths
 from acpbridge.cli.spans import read_duration
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK
@@ -19,8 +18,6 @@ from acpbridge.model.sessions import LIVE_STATES, SessionState
 PRUNE_LIMIT: Final = 600.0
 
 STATES: Final = [state.value for state in SessionState if state not in LIVE_STATES]
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group(
@@ -33,7 +30,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 @click.option("--agent", metavar="ID", help="Only those of this agent.")
 @click.option("--cwd", metavar="DIR", help="Only those that work in this directory.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the N newest.")
-@_json
+@options.as_json
 @click.pass_context
 def sessions(
     ctx: click.Context,
@@ -53,7 +50,7 @@ def sessions(
     if as_json:
         print_json({"sessions": found["sessions"]})
     else:
-        click.echo(tables.sessions_text(found["sessions"], tables.now()))
+        click.echo(tables.sessions_text(found["sessions"], moments.now()))
     return EXIT_OK
 
 
@@ -89,7 +86,7 @@ def _states(ctx: click.Context, param: click.Parameter, value: str | None) -> li
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_json
+@options.as_json
 @click.pass_context
 def prune(  # noqa: PLR0913 - one for each option
     ctx: click.Context,
@@ -108,7 +105,7 @@ def prune(  # noqa: PLR0913 - one for each option
     """
     if older_than is None and keep is None and states is None:
         raise click.UsageError("Give at least one of: --older-than, --keep, --state.", ctx)
-    if not (dry_run or yes or _at_terminal()):
+    if not (dry_run or yes or on_terminal()):
         raise click.UsageError("Nobody can be asked here: give --yes or --dry-run.", ctx)
     with connect_or_start(paths(ctx)) as client:
         wanted: dict[str, Any] = {"olderThan": older_than, "keep": keep, "states": states}
@@ -116,7 +113,7 @@ def prune(  # noqa: PLR0913 - one for each option
             shown = client.call("prune", limit=PRUNE_LIMIT, dryRun=True, **wanted)
             if dry_run or not shown["pruned"]:
                 return _print_pruned(shown, as_json=as_json)
-            say(tables.pruned_text(shown["pruned"], tables.now()))
+            say(tables.pruned_text(shown["pruned"], moments.now()))
             many = len(shown["pruned"])
             if not click.confirm(f"Delete these {many} sessions and their logs?", err=True):
                 say("nothing was deleted")
@@ -127,16 +124,12 @@ def prune(  # noqa: PLR0913 - one for each option
     return _print_pruned(done, as_json=as_json)
 
 
-def _at_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-
-
 def _print_pruned(receipt: Any, *, as_json: bool) -> int:
     if as_json:
         print_json(receipt)
         return EXIT_OK
     if receipt["pruned"]:
-        click.echo(tables.pruned_text(receipt["pruned"], tables.now()))
+        click.echo(tables.pruned_text(receipt["pruned"], moments.now()))
     number = len(receipt["pruned"])
     say(f"{number} would be deleted" if receipt["dryRun"] else f"{number} deleted")
     return EXIT_OK

@@ -1,12 +1,12 @@
 """`daemon stop` and `daemon restart`: the end of a daemon of any version, frozen or not."""
 
 import os
-import sys
 from typing import Final
 
 import click
 
-from acpbridge.cli.output import lines, print_json, say
+from acpbridge.cli import options
+from acpbridge.cli.output import lines, on_terminal, print_json, say
 from acpbridge.cli.root import paths
 from acpbridge.config.environment import MARK
 from acpbridge.daemon import frozen
@@ -20,7 +20,6 @@ STOP_LIMIT: Final = 12.0
 _force = click.option(
     "--force", is_flag=True, help="Ask nothing and end it at once, also if it is frozen."
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.command(
@@ -30,7 +29,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
     "8 it is frozen.",
 )
 @_force
-@_json
+@options.as_json
 @click.pass_context
 def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     """Stop the daemon: turns are cancelled, every process tree is ended, and it is gone.
@@ -54,7 +53,7 @@ def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     "Exit status: as of stop; also that of a daemon that does not start.",
 )
 @_force
-@_json
+@options.as_json
 @click.pass_context
 def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     """Stop the daemon, as `daemon stop` does, and start it afresh: after an upgrade, say.
@@ -116,7 +115,7 @@ def _agreed(busy: BridgeError, verb: str) -> bool:
     Raises:
         BridgeError: `busy`, where nobody is.
     """
-    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not on_terminal():
         hint = f"Wait, or end it all the same: acpbridge daemon {verb} --force."
         raise BridgeError("busy", busy.message, hint=hint, data=busy.data)
     say(" ".join(lines(busy.message)), fg="yellow")

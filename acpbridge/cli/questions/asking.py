@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import anyio
 
-from acpbridge.cli import tables
+from acpbridge.cli import moments
 from acpbridge.cli.output import command_line, lines, styled
 from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.answers import HELP, Answer, Word, parse, ways
@@ -59,7 +59,7 @@ class Inbox:
 
     async def asked(self, question: Question) -> None:
         """Say so."""
-        shown = render(question, now=tables.now(), width=columns())
+        shown = render(question, now=moments.now(), width=columns())
         await self._screen.say(f"{shown}\n{waits(question, self._home)}", fg="yellow")
 
     async def decided(self, decision: Mapping[str, Any]) -> None:
@@ -173,7 +173,7 @@ class Terminal:
         place = (self._done + 1, self._done + 1 + len(self._waiting))
         async with self._screen.prompt() as prompt:
             with anyio.CancelScope() as self._reading:
-                shown = render(question, now=tables.now(), place=place, width=columns())
+                shown = render(question, now=moments.now(), place=place, width=columns())
                 await prompt.show(coloured(shown))
                 while not await self._answered(question, prompt):
                     pass

@@ -3,11 +3,11 @@
 Slow to import, so only where somebody looks. The text itself is never changed.
 """
 
-import os
 from functools import cache
 
 from rich.style import Style
 
+from acpbridge.cli.output import colourless
 from acpbridge.cli.questions.question import MARGIN, WRAPPED
 
 # The first that a line begins with, or holds, counts.
@@ -20,7 +20,7 @@ def coloured(text: str) -> str:
 
     The text is harmless already, and stays as it is; a question may have very many lines.
     """
-    if os.environ.get("NO_COLOR"):
+    if colourless():
         return f"{text}\n"
     out, style = [], ""
     for line in text.split("\n"):

@@ -10,9 +10,9 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
+from acpbridge.cli.moments import time_left
 from acpbridge.model.display import escape
 from acpbridge.model.permission import OptionKind, ToolKind
 from acpbridge.permissions.policy import names_bypass, names_mode
@@ -135,22 +135,6 @@ def _pieces(line: str, first: int, others: int) -> Iterator[str]:
             room, start, used = others, at, 0
         used += cells
     yield line[start:]
-
-
-def time_left(expires: Any, now: str) -> str:
-    """Return how long it is until a moment, in words; "" if that cannot be told."""
-    try:
-        left = datetime.fromisoformat(str(expires)) - datetime.fromisoformat(now)
-        seconds = max(0, round(left.total_seconds()))
-    except (ValueError, TypeError):
-        return ""
-    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    parts = []
-    for size, unit in units:
-        if seconds >= size:
-            parts.append(f"{seconds // size} {unit}")
-            seconds %= size
-    return " ".join(parts[:2]) or "0 s"
 
 
 def how_decided(decision: Mapping[str, Any]) -> str:

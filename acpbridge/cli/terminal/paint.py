@@ -4,7 +4,6 @@ Slow to import, so only where somebody looks.
 """
 
 import io
-import os
 from typing import Final
 
 from rich.color import ColorSystem
@@ -13,6 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.theme import Theme
 
+from acpbridge.cli.output import colourless
 from acpbridge.model.display import visible
 
 # No backgrounds: they leave blanks behind, and suit either light terminals or dark ones.
@@ -29,7 +29,7 @@ def rows(what: RenderableType, width: int) -> list[str]:
         file=io.StringIO(), force_terminal=True, width=width, legacy_windows=False, theme=_THEME
     )
     options = console.options.update(no_wrap=False, overflow="fold")
-    system = None if os.environ.get("NO_COLOR") else ColorSystem.STANDARD
+    system = None if colourless() else ColorSystem.STANDARD
     return [_row(line, system) for line in console.render_lines(what, options, pad=False)]
 
 

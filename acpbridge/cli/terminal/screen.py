@@ -40,8 +40,8 @@ from typing import Any, Final, Protocol, Self
 
 import click
 
-from acpbridge.cli.output import say
-from acpbridge.cli.terminal.writer import forget_typed, on_terminal, read_line
+from acpbridge.cli.output import on_terminal, say
+from acpbridge.cli.terminal.writer import forget_typed, read_line
 
 # Terminals that cannot move a cursor; "" is one that nobody described.
 _STILL: Final = ("", "dumb", "unknown")

@@ -56,11 +56,6 @@ class Writer:
                 raise
 
 
-def on_terminal() -> bool:
-    """Tell whether a person can be asked: their keyboard on stdin, their eyes on stderr."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-
-
 def forget_typed() -> None:
     """Drop what was typed before a question was there to be seen."""
     try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from acpbridge.cli.moments import seconds, whole_seconds
 from acpbridge.cli.output import styled
 from acpbridge.cli.questions.question import DIFF_LIMIT, MARGIN
 from acpbridge.cli.terminal.cells import cut, width_of
@@ -86,20 +87,6 @@ class Tools:
     def forget(self) -> None:
         """Let go of those that were left."""
         self._open.clear()
-
-
-def seconds(count: float) -> str:
-    """Return a duration as people say it, a short one with its tenths."""
-    return f"{count:.1f}s" if count < 10 else whole_seconds(count)
-
-
-def whole_seconds(count: float) -> str:
-    """Return a duration as people say it."""
-    minutes, rest = divmod(int(count), 60)
-    if not minutes:
-        return f"{rest}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
 
 
 def row(mark: str, text: str, width: int, tail: str = "", **style: Any) -> str:

@@ -18,6 +18,7 @@ from acpbridge.cli.views.reading import content_text, decided, message_text, upd
 from acpbridge.cli.views.status import Status
 from acpbridge.daemon.client import EventLine
 from acpbridge.model.display import escape
+from acpbridge.model.events import TURN_ENDS
 from acpbridge.permissions.policy import names_bypass
 
 # Between two looks for finished blocks: as often as a frame is drawn. Seconds.
@@ -68,7 +69,7 @@ class RunView:
             await self._notice(line.value)
         elif kind == "mode_changed":
             await self._mode_is(str(line.value.get("mode", "")))
-        elif kind in ("turn_ended", "turn_failed"):
+        elif kind in TURN_ENDS:
             await self._ended(line.value)
 
     async def end(self) -> None:

@@ -14,12 +14,11 @@ from acpbridge.cli.views.formats import View, view_of
 from acpbridge.daemon.client import EventLine, Events
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import clip, escape
+from acpbridge.model.events import TURN_ENDS
 
 # Of somebody's prompt so much is shown: characters of a line, and lines.
 PROMPT: Final = 2_000
 PROMPT_LINES: Final = 40
-
-_LAST: Final = ("turn_ended", "turn_failed")
 
 # What is worth a word outside of any turn as well.
 _ALONE: Final = ("notice", "mode_changed", "permission_decided")
@@ -78,7 +77,7 @@ class SessionView:
             await self._tell_prompt(event)
             self._view, self._turn = view_of(self._shape, self._screen), event.get("turn")
         await self._look(line)
-        if kind in _LAST:
+        if kind in TURN_ENDS:
             began = event.get("turn") == self._turn
             if began:
                 await self._end()
@@ -105,7 +104,7 @@ class SessionView:
         turn, kind = str(event.get("turn")), event.get("type")
         if kind in ("turn_queued", "turn_started") and event.get("epoch") == self._epoch:
             self.unfinished.add(turn)
-        elif kind in _LAST:
+        elif kind in TURN_ENDS:
             self.unfinished.discard(turn)
 
     async def _look(self, line: EventLine) -> None:

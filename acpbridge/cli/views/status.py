@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from acpbridge.cli.moments import seconds, whole_seconds
 from acpbridge.cli.output import styled
 from acpbridge.cli.terminal.cells import wrap
-from acpbridge.cli.views.cards import row, seconds, usage_words, whole_seconds
+from acpbridge.cli.views.cards import row, usage_words
 from acpbridge.model.display import escape
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

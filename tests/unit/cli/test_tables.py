@@ -1,9 +1,6 @@
 """What the quick commands print: aligned, complete, and nothing that a terminal obeys."""
 
-import time
 from typing import Any
-
-import pytest
 
 from acpbridge.cli import tables
 
@@ -54,23 +51,6 @@ def status(**fields: Any) -> dict[str, Any]:
 def test_columns_are_aligned_and_the_last_is_not_padded() -> None:
     assert tables.columns([("a", "b"), ("long", "c")]) == ["a     b", "long  c"]
     assert tables.columns([]) == []
-
-
-@pytest.mark.parametrize(
-    ("since", "expected"),
-    [
-        ("2026-01-01T11:59:58Z", "2s"),
-        ("2026-01-01T11:58:55Z", "1m05s"),
-        ("2026-01-01T09:58:55Z", "2h01m"),
-        ("2025-12-30T09:00:00Z", "2d03h"),
-        ("2026-01-01T12:00:05Z", "0s"),
-        (None, "-"),
-        ("nonsense", "-"),
-        ("2026-01-01T11:59:58", "-"),
-    ],
-)
-def test_an_age_is_short(since: Any, expected: str) -> None:
-    assert tables.age(since, AT) == expected
 
 
 def test_sizes_are_short() -> None:
@@ -173,16 +153,3 @@ def test_no_value_can_move_the_cursor() -> None:
     text = tables.status_text(shown) + tables.sessions_text([row], AT)
     text += tables.kill_text([{"key": evil, "tookMs": 1}])
     assert text.replace("\n", "").isprintable()
-
-
-def test_a_moment_is_the_local_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "Europe/Vienna")
-    time.tzset()
-    try:
-        assert tables.clock("2026-07-01T10:00:05.123+00:00") == "12:00:05"
-        assert tables.clock("2026-07-01T10:00:05Z") == "12:00:05"
-        for odd in (None, "", "yesterday", 5, "0001-01-01T00:00:00+14:00"):
-            assert tables.clock(odd) == tables.NOTHING
-    finally:
-        monkeypatch.undo()
-        time.tzset()

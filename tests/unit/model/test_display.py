@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpbridge.model.display import LONGEST_BLANK, clip, escape, hides
+from acpbridge.model.display import LONGEST_BLANK, clip, escape, hides, visible
 
 
 def test_plain_text_is_shown_as_it_is() -> None:
@@ -65,3 +65,10 @@ def test_a_variation_selector_makes_no_second_word_that_looks_the_same() -> None
     for selector in ("\ufe00", "\ufe0f", "\U000e0100"):
         assert hides(f"yes{selector}")
         assert escape(f"yes{selector}") != "yes"
+
+
+def test_prose_cannot_steer_a_terminal() -> None:
+    assert visible("plain ünïcode 👩\u200d👩 ⟨x⟩\n\tindented") == (
+        "plain ünïcode 👩\u200d👩 ⟨x⟩\n\tindented"
+    )
+    assert visible("a\x1b[2J\r\x9b\u202eb") == "a⟨U+001B⟩[2J⟨U+000D⟩⟨U+009B⟩⟨U+202E⟩b"

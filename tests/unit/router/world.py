@@ -45,7 +45,7 @@ from acpbridge.router.router import Router
 from acpbridge.router.scribe import Scribe
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.setting import Setting
+from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.turns import Turn
 from acpbridge.router.view import DaemonInfo
 from acpbridge.runtimes.base import Load, New, Opening, Resume, SessionHost, SessionSpec, TurnResult
@@ -463,14 +463,14 @@ async def world(
                     sleep=clock.sleep,
                 )
                 learned: list[Mapping[str, str]] = []
-                setting = Setting(
+                around = Surroundings(
                     daemon=DaemonInfo(1, "epoch", "now", "0", str(path), "", "shim"),
                     config=lambda: config,
                     default_agent=lambda env, cwd: agents[FAKE],
                     learn=learned.append,
                     notices=lambda: ["look here"],
                 )
-                async with Router(services, runtime, audit, setting) as router:
+                async with Router(services, runtime, audit, around) as router:
                     made.append(router)
                     yield World(
                         router,

@@ -115,11 +115,3 @@ def test_an_agents_words_make_no_row_of_ours(width: int) -> None:
     for row in rows:
         assert row.isprintable()
         assert width_of(row) <= width
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(0, "0.0s"), (9.94, "9.9s"), (10, "10s"), (61, "1m01s"), (3600, "1h00m"), (90_061, "25h01m")],
-)
-def test_durations_are_short(count: float, words: str) -> None:
-    assert cards.seconds(count) == words

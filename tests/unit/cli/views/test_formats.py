@@ -9,7 +9,6 @@ import pytest
 from acpbridge.cli.terminal.writer import Writer
 from acpbridge.cli.views.formats import JsonView, QuietView, TextView
 from acpbridge.daemon.client import EventLine
-from acpbridge.model.display import visible
 
 
 def event(**fields: Any) -> EventLine:
@@ -78,10 +77,3 @@ async def test_a_reader_that_has_gone_is_an_error() -> None:
             await Writer(write).write(b"x")
     finally:
         os.close(write)
-
-
-def test_prose_cannot_steer_a_terminal() -> None:
-    assert visible("plain ünïcode 👩\u200d👩 ⟨x⟩\n\tindented") == (
-        "plain ünïcode 👩\u200d👩 ⟨x⟩\n\tindented"
-    )
-    assert visible("a\x1b[2J\r\x9b\u202eb") == "a⟨U+001B⟩[2J⟨U+000D⟩⟨U+009B⟩⟨U+202E⟩b"

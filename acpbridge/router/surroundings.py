@@ -41,7 +41,7 @@ class Inspector(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Surroundings:
     """What the router is told.
 
     Attributes:

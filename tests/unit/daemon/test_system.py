@@ -1,11 +1,11 @@
-"""The parts of the composition root that decide something."""
+"""Fault points are armed by the environment alone, and each is fatal once."""
 
 import os
 import signal
 
 import pytest
 
-from acpbridge.app import faults_from
+from acpbridge.daemon.system import faults_from
 from acpbridge.errors import BridgeError
 from acpbridge.model.ports import no_faults
 
@@ -17,7 +17,7 @@ def test_without_an_armed_point_no_fault_ever_happens() -> None:
 
 def test_the_nth_pass_of_an_armed_point_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[tuple[int, int]] = []
-    monkeypatch.setattr("acpbridge.app.os.kill", lambda *args: killed.append(args))
+    monkeypatch.setattr("acpbridge.daemon.system.os.kill", lambda *args: killed.append(args))
     passed = faults_from({"ACPBRIDGE_FAULT": "here:2"})
     passed("here")
     passed("there")

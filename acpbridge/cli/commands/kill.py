@@ -1,105 +1,30 @@
-"""`status`, `kill`, `cancel`, `close`: quick, by the blocking client.
+"""`acpbridge kill`: sessions with all that they started are ended, and that is proven.
 
-None of them starts a daemon. `kill` works past a frozen one, by its journal.
-Nothing that is slow to import may be imported here, but where a daemon has to be started; what
-only a kill past the daemon needs is imported there.
+Quick; starts no daemon, and works past a frozen one, by its journal. What only that needs is
+imported there.
 """
 
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
-from acpbridge.cli import keys, tables
+from acpbridge.cli import keys, options, tables
+from acpbridge.cli.options import KILL_LIMIT, LONGEST_GRACE
 from acpbridge.cli.output import fail, print_json, say
+from acpbridge.cli.reaching import no_daemon
 from acpbridge.cli.root import paths
 from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.quick import Quick, connect
-from acpbridge.errors import EXIT_DAEMON, EXIT_FAILURE, EXIT_OK, BridgeError
+from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
 from acpbridge.model.display import escape
-
-# What a kill may take after the grace: an answer, TERM, the last step, and a margin. Seconds.
-KILL_LIMIT: Final = 30.0
-
-# A grace of the agent's own, where none was given, is at most this. Seconds.
-LONGEST_GRACE: Final = 10.0
 
 # What was started while the last round was under way is ended in the next one.
 KILL_ROUNDS: Final = 3
 
 # How a daemon that cannot do the work itself is told.
 _LOST: Final = ("daemon_frozen", "daemon_unreachable", "daemon_version", "connection_closed")
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-_grace = click.FloatRange(min=0, max=3600)
-
-
-@click.command(epilog="\b\nExamples:\n  acpbridge status\n  acpbridge status 3f2a --json")
-@click.argument("key", required=False, default="")
-@_json
-@click.pass_context
-def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
-    """Show the daemon, the sessions that live, and their whole process trees.
-
-    KEY, or any unique part of one, shows that session only, live or not. What is shown of processes
-    is read from the kernel at the time of the call. Exit status 8 where no daemon runs.
-
-    A turn that was silent for two minutes while it waits for the model gets a warning; one whose
-    tool runs, or that has a question open, does not: it says so, and for how long.
-    """
-    client = connect(paths(ctx))
-    if client is None:
-        if key:
-            raise _no_daemon()
-        shown = _nothing()
-        questions: list[Any] = []
-    else:
-        with client:
-            shown = client.call("status", key=key)
-            questions = [] if as_json else client.call("questions")["permissions"]
-    if as_json:
-        print_json(shown)
-    else:
-        click.echo(tables.status_text(shown, questions))
-    return EXIT_DAEMON if client is None else EXIT_OK
-
-
-def _nothing() -> dict[str, Any]:
-    return {
-        "daemon": None,
-        "sessions": [],
-        "unowned": [],
-        "pendingPermissions": 0,
-        "warnings": [],
-        "observedAt": tables.now(),
-    }
-
-
-def _no_daemon() -> BridgeError:
-    hint = "List what is on record: acpbridge sessions --all."
-    return BridgeError("daemon_unreachable", "No daemon runs, so no session is live.", hint=hint)
-
-
-def connect_or_start(found: Paths) -> Quick:
-    """Connect to the daemon, and start it if none runs.
-
-    Raises:
-        BridgeError: what kept it from starting, or from being reached.
-    """
-    client = connect(found)
-    if client is not None and client.stopping:
-        client.close()
-        client = None
-    if client is None:
-        from acpbridge.cli.starting import start
-
-        start(found)  # after the end of one that is on its way out
-        client = connect(found)
-    if client is None:
-        raise BridgeError("daemon_unreachable", "The daemon ended just after its start.")
-    return client
 
 
 @click.command(
@@ -112,12 +37,12 @@ def connect_or_start(found: Paths) -> Quick:
 @click.option("--last", is_flag=True, help=keys.NEWEST_LIVE)
 @click.option(
     "--grace",
-    type=_grace,
+    type=options.GRACE,
     metavar="S",
     help="Seconds for a polite end after its input is closed (default: the agent's own).",
 )
 @click.option("--now", is_flag=True, help="No polite end: the same as --grace 0.")
-@_json
+@options.as_json
 @click.pass_context
 def kill(  # noqa: PLR0913 - one for each option
     ctx: click.Context,
@@ -269,7 +194,7 @@ def _kill_left_over(found: Paths, wanted: _Wanted) -> list[Any]:
     except BridgeError:
         trees = {}
     if not trees:
-        raise _no_daemon()
+        raise no_daemon()
     return _end_recorded(found, wanted.among(list(trees)), trees)
 
 
@@ -303,68 +228,3 @@ def _end_recorded(found: Paths, names: list[str], trees: Mapping[str, Any]) -> l
     except BridgeError as error:
         say(f"the records will call them died: {escape(error.message)}")
     return frozen.end_trees({name: trees[name] for name in ending})
-
-
-def _on_one(
-    ctx: click.Context, key: str, *, last: bool, work: Callable[[Quick, str], Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    """Find the one session that is meant, and do the work on it."""
-    keys.check(ctx, key, last=last)
-    client = connect(paths(ctx))
-    if client is None:
-        raise _no_daemon()
-    with client:
-        return work(client, keys.meant(client, key, last=last))
-
-
-@click.command(epilog="\b\nExamples:\n  acpbridge cancel 3f2a\n  acpbridge cancel --last --grace 0")
-@keys.one_key(keys.NEWEST_LIVE)
-@click.option(
-    "--grace",
-    type=_grace,
-    default=2.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds to wait after each of these steps.",
-)
-@_json
-@click.pass_context
-def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: bool) -> int:
-    """Cancel the running turn of a session, and those that wait behind it.
-
-    The agent is asked first; if that is not enough its session and its input are closed, and then
-    it is killed. Exit status 0 when no turn is left running, however far that had to go.
-    """
-    began = time.monotonic()
-    receipt = _on_one(
-        ctx,
-        key,
-        last=last,
-        work=lambda client, name: client.call(
-            "cancel", limit=KILL_LIMIT + 3 * grace, key=name, grace=grace
-        ),
-    )
-    if as_json:
-        print_json(receipt)
-    else:
-        took = round((time.monotonic() - began) * 1000)
-        ended = "no turn is left running" if receipt["turnEnded"] else "the turn STILL RUNS"
-        click.echo(f"{escape(receipt['key'])}: {ended} (rung: {receipt['rung']}, {took} ms)")
-    return EXIT_OK if receipt["turnEnded"] else EXIT_FAILURE
-
-
-@click.command(epilog="\b\nExamples:\n  acpbridge close 3f2a\n  acpbridge close --last --json")
-@keys.one_key(keys.NEWEST_LIVE)
-@_json
-@click.pass_context
-def close(ctx: click.Context, key: str, *, last: bool, as_json: bool) -> int:
-    """End a session politely, with those that it spawned; a closed session is final."""
-    limit = KILL_LIMIT + LONGEST_GRACE
-    receipt = _on_one(
-        ctx, key, last=last, work=lambda client, name: client.call("close", limit=limit, key=name)
-    )
-    if as_json:
-        print_json(receipt)
-    else:
-        click.echo(f"{escape(receipt['key'])}: closed")
-    return EXIT_OK

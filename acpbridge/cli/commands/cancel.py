@@ -1,0 +1,84 @@
+"""`acpbridge cancel` and `acpbridge close`: a turn is ended, or a session, politely first.
+
+Quick; neither starts a daemon.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from acpbridge.cli import keys, options
+from acpbridge.cli.options import KILL_LIMIT, LONGEST_GRACE
+from acpbridge.cli.output import print_json
+from acpbridge.cli.reaching import no_daemon
+from acpbridge.cli.root import paths
+from acpbridge.daemon.quick import Quick, connect
+from acpbridge.errors import EXIT_FAILURE, EXIT_OK
+from acpbridge.model.display import escape
+
+
+def _on_one(
+    ctx: click.Context, key: str, *, last: bool, work: Callable[[Quick, str], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Find the one session that is meant, and do the work on it."""
+    keys.check(ctx, key, last=last)
+    client = connect(paths(ctx))
+    if client is None:
+        raise no_daemon()
+    with client:
+        return work(client, keys.meant(client, key, last=last))
+
+
+@click.command(epilog="\b\nExamples:\n  acpbridge cancel 3f2a\n  acpbridge cancel --last --grace 0")
+@keys.one_key(keys.NEWEST_LIVE)
+@click.option(
+    "--grace",
+    type=options.GRACE,
+    default=2.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait after each of these steps.",
+)
+@options.as_json
+@click.pass_context
+def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: bool) -> int:
+    """Cancel the running turn of a session, and those that wait behind it.
+
+    The agent is asked first; if that is not enough its session and its input are closed, and then
+    it is killed. Exit status 0 when no turn is left running, however far that had to go.
+    """
+    began = time.monotonic()
+    receipt = _on_one(
+        ctx,
+        key,
+        last=last,
+        work=lambda client, name: client.call(
+            "cancel", limit=KILL_LIMIT + 3 * grace, key=name, grace=grace
+        ),
+    )
+    if as_json:
+        print_json(receipt)
+    else:
+        took = round((time.monotonic() - began) * 1000)
+        ended = "no turn is left running" if receipt["turnEnded"] else "the turn STILL RUNS"
+        click.echo(f"{escape(receipt['key'])}: {ended} (rung: {receipt['rung']}, {took} ms)")
+    return EXIT_OK if receipt["turnEnded"] else EXIT_FAILURE
+
+
+@click.command(epilog="\b\nExamples:\n  acpbridge close 3f2a\n  acpbridge close --last --json")
+@keys.one_key(keys.NEWEST_LIVE)
+@options.as_json
+@click.pass_context
+def close(ctx: click.Context, key: str, *, last: bool, as_json: bool) -> int:
+    """End a session politely, with those that it spawned; a closed session is final."""
+    limit = KILL_LIMIT + LONGEST_GRACE
+    receipt = _on_one(
+        ctx, key, last=last, work=lambda client, name: client.call("close", limit=limit, key=name)
+    )
+    if as_json:
+        print_json(receipt)
+    else:
+        click.echo(f"{escape(receipt['key'])}: closed")
+    return EXIT_OK

@@ -1,0 +1,53 @@
+"""`acpbridge status`: what runs, from the kernel, now. Quick; starts no daemon."""
+
+from typing import Any
+
+import click
+
+from acpbridge.cli import moments, options, tables
+from acpbridge.cli.output import print_json
+from acpbridge.cli.reaching import no_daemon
+from acpbridge.cli.root import paths
+from acpbridge.daemon.quick import connect
+from acpbridge.errors import EXIT_DAEMON, EXIT_OK
+
+
+@click.command(epilog="\b\nExamples:\n  acpbridge status\n  acpbridge status 3f2a --json")
+@click.argument("key", required=False, default="")
+@options.as_json
+@click.pass_context
+def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
+    """Show the daemon, the sessions that live, and their whole process trees.
+
+    KEY, or any unique part of one, shows that session only, live or not. What is shown of processes
+    is read from the kernel at the time of the call. Exit status 8 where no daemon runs.
+
+    A turn that was silent for two minutes while it waits for the model gets a warning; one whose
+    tool runs, or that has a question open, does not: it says so, and for how long.
+    """
+    client = connect(paths(ctx))
+    if client is None:
+        if key:
+            raise no_daemon()
+        shown = _nothing()
+        questions: list[Any] = []
+    else:
+        with client:
+            shown = client.call("status", key=key)
+            questions = [] if as_json else client.call("questions")["permissions"]
+    if as_json:
+        print_json(shown)
+    else:
+        click.echo(tables.status_text(shown, questions))
+    return EXIT_DAEMON if client is None else EXIT_OK
+
+
+def _nothing() -> dict[str, Any]:
+    return {
+        "daemon": None,
+        "sessions": [],
+        "unowned": [],
+        "pendingPermissions": 0,
+        "warnings": [],
+        "observedAt": moments.now(),
+    }
