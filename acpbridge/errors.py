@@ -108,7 +108,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         "Find out why it fails to open, then run: acpbridge restart KEY.",
     ),
     "subagent_policy": ErrorKind(
-        INVALID_REQUEST, EXIT_FAILURE, "End a child, or raise limits.maxDepth or maxChildren."
+        INVALID_REQUEST,
+        EXIT_FAILURE,
+        "End a child, or raise limits.maxDepth or limits.maxChildrenPerSession.",
     ),
     "already_resolved": ErrorKind(
         INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: the question has been answered."

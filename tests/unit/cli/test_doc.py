@@ -6,6 +6,7 @@ import click
 import pytest
 
 from acpbridge.cli.root import COMMANDS, commands
+from acpbridge.config.catalogue import CATALOGUE
 from acpbridge.errors import TABLE
 from tests import cli_doc
 
@@ -54,6 +55,14 @@ def test_each_document_that_a_command_prints_has_a_table_or_a_word_that_says_whe
             text = cli_doc.sections()[name].text
             there = ("](#events)", "](#objects)", "is the same as `acpbridge ")
             assert f"{name} --json" in told or any(word in text for word in there), name
+
+
+def test_the_document_says_what_each_login_runs() -> None:
+    text = cli_doc.sections()["login"].text
+    for name, facts in CATALOGUE.items():
+        for method, words in facts.logins.items():
+            which = f"{name}, method `{method}`" if len(facts.logins) > 1 else name
+            assert f"| {which} | `{' '.join((facts.binaries[0], *words))}` |" in text
 
 
 def test_the_document_has_each_code_of_an_error_with_its_exit_status() -> None:

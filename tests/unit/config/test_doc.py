@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import acpbridge
 from acpbridge.config.load import load, schema
 
 DOC = (Path(__file__).parents[3] / "docs" / "config.md").read_text(encoding="utf-8")
@@ -62,6 +63,12 @@ def test_the_document_says_the_default_that_holds(path: str) -> None:
     if isinstance(default, float):
         default = int(default)
     assert ROWS[path] == ("none" if default is None else f"`{default}`")
+
+
+def test_what_the_program_tells_a_person_to_set_can_be_set() -> None:
+    named = re.compile(r"\b(?:limits|daemon|notify)\.[a-z]+[A-Z]\w*")
+    for path in Path(acpbridge.__file__).parent.rglob("*.py"):
+        assert set(named.findall(path.read_text(encoding="utf-8"))) <= set(LEAVES), path
 
 
 def test_the_example_loads() -> None:
