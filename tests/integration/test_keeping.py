@@ -105,6 +105,8 @@ def test_a_context_that_is_lost_is_said(home: Home) -> None:
     key = a_session(home, "say one")
     (home.path / "memory").unlink()
     done = home.run("restart", key)
+    assert (done.code, "error (resume_not_found)" in done.err) == (4, True), done
+    done = home.run("restart", key, "--fresh")
     assert done.code == 0, done
     assert "context is lost" in done.err
 
