@@ -8,7 +8,8 @@ meaning begins with "as `NAME`" has all keys of that table below its own; the ke
 key of its own, alone for any further ones.
 
 Below `Events by type:` stands a table of the types of events: type, when it comes, its own keys. In
-the last column, what stands behind *sometimes* need not be there.
+the last column, what stands behind *sometimes* need not be there. A row that begins with a word and
+a number is an error's code and its exit status.
 """
 
 import re
@@ -31,6 +32,7 @@ _KEY = re.compile(r"^\| `([^`]+)` \|(?: as `([^`]+)`)?")
 _EVENT = re.compile(r"^\| `([a-z_]+)` \|[^|]*\|([^|]*)\|$")
 _USAGE = re.compile(r"^`acpbridge ([^`]*)`")
 _IN_USAGE = re.compile(r"(?:^| )\[?(--?[a-z][a-z-]*)")
+_CODE = re.compile(r"^\| `([a-z_]+)` \| (\d+) \|")
 _OPTION = re.compile(r"`(--?[a-z][a-z-]*)")
 
 
@@ -102,8 +104,8 @@ def tables() -> dict[str, Keys]:
         if found := _JSON.match(line):
             assert found[1] not in out, f"two tables of {found[1]}"
             here = out[found[1]] = Keys()
-        elif line.startswith("#") or line == _EVENTS:
-            here = None
+        elif not line and here is not None and (here.always or here.sometimes):
+            here = None  # the table is over
         elif here is not None and (row := _KEY.match(line)):
             sometimes = "*sometimes*" in line
             if row[2]:
@@ -137,6 +139,11 @@ def _add_words(keys: Keys, text: str, known: dict[str, Keys], *, sometimes: bool
             keys.add(path, sometimes=sometimes)
         if name:
             keys.add_all(known[name], path, sometimes=sometimes)
+
+
+def codes() -> dict[str, int]:
+    """Return the codes of errors with their exit statuses."""
+    return {found[1]: int(found[2]) for line in _lines() if (found := _CODE.match(line))}
 
 
 def key_paths(value: Any, prefix: str = "") -> Iterator[str]:

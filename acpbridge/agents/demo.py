@@ -36,8 +36,9 @@ ABOUT: Final = (
 
 TRY: Final = """\
 Try one of these:
-  write hello.txt with Hi there   - I show you the change, ask, and write it
-  choose red, green or blue       - I ask you to pick one"""
+
+- `write hello.txt with Hi there`: I show you the change, ask, and write it
+- `choose red, green or blue`: I ask you to pick one"""
 
 
 async def demo(turn: Turn) -> str:
@@ -111,6 +112,7 @@ async def _write(turn: Turn, path: str, text: str) -> str:
         content=[diff_content(target, old, text)],
     ) as call:
         if not await call.ask():
+            turn.plan([PlanEntry(ask, "completed"), PlanEntry(write)])
             return f"I was not allowed to write {path}, so I left it alone."
         turn.plan([PlanEntry(ask, "completed"), PlanEntry(write, "in_progress")])
         try:

@@ -81,6 +81,6 @@ def warning_of(row: Mapping[str, Any]) -> str:
     if row.get("asks") is False:
         return f"mode {mode} is not the one in which this agent asks: it may act without asking"
     if row.get("asks") is None and row.get("runtime") == "acp":
-        named = f"mode {mode} is unknown" if mode else "the agent's mode is unknown"
-        return f"{named}: it may act without asking"
+        where = f"mode {mode}" if mode else "this agent"
+        return f"whether {where} asks is unknown: it may act without asking"
     return ""

@@ -20,6 +20,14 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
 
 
+def terminal_width(fd: int = 1) -> int:
+    """Return the columns of the terminal that a descriptor is, 0 if it is none."""
+    try:
+        return os.get_terminal_size(fd).columns
+    except OSError:
+        return 0
+
+
 def say(text: str, **style: Any) -> None:
     """Say a line on stderr, in colour where somebody sees it and wants it."""
     click.echo(styled(text, **style), err=True)

@@ -3,9 +3,14 @@
 Quick, but where a daemon has to be started. Above are the commands; below is `daemon.quick`.
 """
 
+from typing import Final
+
 from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.quick import Quick, connect
 from acpbridge.errors import BridgeError
+
+# A daemon that is set to end as soon as nobody is there may do so between two looks.
+STARTS: Final = 5
 
 
 def no_daemon() -> BridgeError:
@@ -20,15 +25,14 @@ def connect_or_start(found: Paths) -> Quick:
     Raises:
         BridgeError: what kept it from starting, or from being reached.
     """
-    client = connect(found)
-    if client is not None and client.stopping:
-        client.close()
-        client = None
-    if client is None:
-        from acpbridge.cli.starting import start
-
-        start(found)  # after the end of one that is on its way out
+    for attempt in range(STARTS + 1):
         client = connect(found)
-    if client is None:
-        raise BridgeError("daemon_unreachable", "The daemon ended just after its start.")
-    return client
+        if client is not None and not client.stopping:
+            return client
+        if client is not None:
+            client.close()
+        if attempt < STARTS:
+            from acpbridge.cli.starting import start
+
+            start(found)  # after the end of one that is on its way out
+    raise BridgeError("daemon_unreachable", "The daemon ended just after its start.")

@@ -53,6 +53,15 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a wrong use of it, found after click was content, names its help."""
+        try:
+            return super().invoke(ctx)
+        except BridgeError as error:
+            if error.code == "usage" and error.hint == error.kind.hint and ctx.invoked_subcommand:
+                error.hint = f"See: {ctx.command_path} {ctx.invoked_subcommand} --help"
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):

@@ -28,6 +28,41 @@ def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
     ]
 
 
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
+    """Return rows as a table; where it is wider than the terminal, each as a small paragraph.
+
+    Args:
+        head: names of the columns.
+        rows: their cells; the first is what a row is called by.
+        width: of the terminal, 0 for none.
+    """
+    lines = columns([head, *rows])
+    if not width or all(len(line) <= width for line in lines):
+        return lines
+    names = [name.lower() for name in head[1:]]
+    out = []
+    for first, *cells in rows:
+        facts = ", ".join(f"{name} {cell}" for name, cell in zip(names, cells, strict=True))
+        out += [first, *hanging(facts, width)]
+    return out
+
+
+def hanging(text: str, width: int, indent: str = "  ") -> list[str]:
+    """Return an indented text as lines that fit a terminal, 0 columns for none."""
+    if not width or len(indent + text) <= width:
+        return [indent + text]
+    import textwrap  # seldom needed
+
+    room = max(width, len(indent) + 3)
+    return textwrap.wrap(
+        text,
+        room,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+    )
+
+
 def shown(value: Any) -> str:
     """Return a value as a cell."""
     return NOTHING if value is None or value == "" else escape(str(value))
@@ -64,13 +99,13 @@ def turn(row: Row, at: str) -> str:
     return text if quiet == NOTHING else f"{text}, last update {quiet} ago"
 
 
-def sessions_text(rows: Sequence[Row], at: str) -> str:
-    """Return the table of `sessions`."""
+def sessions_text(rows: Sequence[Row], at: str, width: int = 0) -> str:
+    """Return the table of `sessions`, for a terminal of a width."""
     if not rows:
         return "no sessions"
     head = ("KEY", "STATE", "MODE", "TURN", "QUEUED", "ASKED", "AGE", "DIRECTORY")
     empty = {NOTHING, "0", mode({})}
-    table = [
+    cells = [
         (
             shown(row.get("key")),
             state(row, at),
@@ -87,15 +122,16 @@ def sessions_text(rows: Sequence[Row], at: str) -> str:
     shown_at = [
         index
         for index, name in enumerate(head)
-        if name not in _MAY_BE_LEFT_OUT or any(row[index] not in empty for row in table)
+        if name not in _MAY_BE_LEFT_OUT or any(row[index] not in empty for row in cells)
     ]
-    return "\n".join(columns([[row[index] for index in shown_at] for row in (head, *table)]))
+    first, *others = ([row[index] for index in shown_at] for row in (head, *cells))
+    return "\n".join(table(first, others, width))
 
 
-def pruned_text(rows: Sequence[Row], at: str) -> str:
+def pruned_text(rows: Sequence[Row], at: str, width: int = 0) -> str:
     """Return the table of what `sessions prune` deletes."""
     head = ("KEY", "STATE", "LAST USED", "DIRECTORY")
-    table = [
+    cells = [
         (
             shown(row.get("key")),
             shown(row.get("state")),
@@ -104,7 +140,7 @@ def pruned_text(rows: Sequence[Row], at: str) -> str:
         )
         for row in rows
     ]
-    return "\n".join(columns([head, *table]))
+    return "\n".join(table(head, cells, width))
 
 
 def state(row: Row, at: str = "") -> str:
@@ -179,10 +215,10 @@ def tree_lines(processes: Sequence[Row], at: str) -> list[str]:
     """Return a process tree, children indented below their parents, with memory and time."""
     if not processes:
         return ["no process"]
-    table = [("PID", "PROCESS", "STATE", "MEMORY", "CPU", "AGE")]
+    rows = [("PID", "PROCESS", "STATE", "MEMORY", "CPU", "AGE")]
     for level, process in _in_depth(processes):
         name = f"{'  ' * level}{shown(process.get('name'))} ({shown(process.get('role'))})"
-        table.append(
+        rows.append(
             (
                 str(process.get("pid")),
                 name,
@@ -192,7 +228,7 @@ def tree_lines(processes: Sequence[Row], at: str) -> list[str]:
                 age(process.get("startedAt"), at),
             )
         )
-    return columns(table)
+    return columns(rows)
 
 
 def _in_depth(processes: Sequence[Row]) -> list[tuple[int, Row]]:

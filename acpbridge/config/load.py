@@ -97,6 +97,11 @@ class _File(_Strict):
     notify: Annotated[_Notify, BeforeValidator(_notify)] = Field(default_factory=_Notify)
 
 
+def schema() -> dict[str, Any]:
+    """Return what a file may hold as a JSON Schema, in camelCase."""
+    return _File.model_json_schema()
+
+
 def load(text: str, name: str, home: str) -> Config:
     """Return the configuration that a file holds.
 

@@ -118,9 +118,8 @@ def unknown(options: tuple[Option, ...], name: str) -> BridgeError:
     ids = [option.id for option in options]
     listed = _listed(ids) if ids else "none at all"
     message = f"The agent has no option {name!r}; it offers {listed}."
-    return BridgeError(
-        "unsupported_control", message, hint="Use one of these ids.", data={"offered": ids}
-    )
+    hint = "Use one of these ids." if ids else "Leave it out, or use an agent that has it."
+    return BridgeError("unsupported_control", message, hint=hint, data={"offered": ids})
 
 
 def choose(choices: tuple[Choice, ...], given: Value, what: str) -> str:

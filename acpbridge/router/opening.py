@@ -29,7 +29,8 @@ OPENS_WINDOW: Final = 60.0
 AFTER_THE_MINUTE: Final = 0.5
 
 FRESH_HINT: Final = (
-    "Go on in this session without it: acpbridge run --session KEY --fresh; or start a new session."
+    "To go on in this session without it, add --fresh to acpbridge run or acpbridge restart; "
+    "or start a new session."
 )
 
 # The agent is well, and so is the session: a later prompt may ask for something else.

@@ -241,7 +241,7 @@ class Session:
             raise BridgeError("busy", f"A turn of {self.key} is under way.", hint=hint)
         if not fresh and self._life is not None and self._life.would_forget():
             message = f"The agent of {self.key} can take up no conversation in a new process."
-            hint = "Begin anew in it all the same: acpbridge restart KEY --fresh."
+            hint = f"Begin anew in it all the same: acpbridge restart {self.key} --fresh."
             raise BridgeError("resume_not_found", message, hint=hint)
         self._restart = RestartOrder(fresh)
         self._failures.forgive()

@@ -195,7 +195,9 @@ class _AcpSession:
             raw = await self.controller.prompt(content)
         except BridgeError as error:
             facts = self._spec.definition.facts
-            if self._doubtful and refusals.prompt_says_unknown_session(error, facts):
+            # One that has begun to work has found the conversation, and has taken the prompt.
+            doubtful = self._doubtful and not self._client.heard
+            if doubtful and refusals.prompt_says_unknown_session(error, facts):
                 message = f"The agent refused session/prompt: {error.message}"
                 raise BridgeError("resume_not_found", message, data=error.data) from None
             raise

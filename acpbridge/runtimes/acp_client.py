@@ -29,6 +29,17 @@ MAX_PERMISSION_BYTES: Final = 1024 * 1024
 # Real agents offer three to five; nobody chooses among more than fit on a screen.
 MAX_OPTIONS: Final = 64
 
+# What an agent may tell at any time: it proves no work on a prompt.
+_OF_NO_TURN: Final = frozenset(
+    {
+        "available_commands_update",
+        "config_option_update",
+        "current_mode_update",
+        "session_info_update",
+        "usage_update",
+    }
+)
+
 # A replay of a very long conversation is over by then. Seconds.
 REPLAY_LIMIT: Final = 30.0
 
@@ -55,6 +66,7 @@ class AcpClient:
         replayed: how many were.
         tools: the calls that it told of.
         on_options: told of every list of config options that the agent announces.
+        heard: whether the agent said or asked anything in this turn.
         lost: the error for something of this turn that was too long to be taken.
     """
 
@@ -69,6 +81,7 @@ class AcpClient:
         self.replaying = False
         self.replayed = 0
         self.tools = ToolCalls()
+        self.heard = False
         self.lost: BridgeError | None = None
 
     async def room(self) -> None:
@@ -89,6 +102,7 @@ class AcpClient:
     def begin_turn(self) -> None:
         """Take questions again."""
         self._cancelled = False
+        self.heard = False
         self.lost = None
 
     def end_turn(self) -> None:
@@ -128,6 +142,7 @@ class AcpClient:
         if self.replaying:
             self.replayed += 1
             return
+        self.heard = self.heard or kind not in _OF_NO_TURN
         self.tools.update(params, len(notification.line))
         self._host.emit(Update(acp.raw_update(notification.line), kind))
 
@@ -143,6 +158,7 @@ class AcpClient:
         Raises:
             BridgeError: the answer.
         """
+        self.heard = True
         if call.method == PERMISSION:
             return await self._permission(call)
         return await self._host.call(call.method, call.params)

@@ -1,6 +1,7 @@
 """The composition root of `acpbridge serve`: one Python agent on standard input and output."""
 
 import sys
+from collections.abc import Callable
 
 import anyio
 
@@ -14,15 +15,19 @@ from acpbridge.model.keys import agent_id
 from acpbridge.runtimes.python import PythonRuntime
 
 
-def main(entry: str) -> int:
+def main(entry: str, loaded: Callable[[], None] | None = None) -> int:
     """Serve the agent that an entry names until standard input ends; return the exit status.
 
     What goes wrong is said on stderr, for whoever wrote the agent: the daemon quotes it.
+
+    Args:
+        entry: module and agent.
+        loaded: called once the agent is found, before anything is read.
     """
     # Claimed before the agent's module is imported: what that prints must not get into the wire.
     logline.use(logline.plain)
     try:
-        anyio.run(_serve, entry)
+        anyio.run(_serve, entry, loaded)
     except BridgeError as error:
         if error.__cause__ is not None:
             sys.stderr.writelines(users_frames(error.__cause__).format())
@@ -31,9 +36,11 @@ def main(entry: str) -> int:
     return EXIT_OK
 
 
-async def _serve(entry: str) -> None:
+async def _serve(entry: str, loaded: Callable[[], None] | None) -> None:
     stdio = claim_stdio()
     agent = load_entry(entry)
+    if loaded is not None:
+        loaded()
     name = name_of(entry)
     definition = AgentDefinition(agent_id(name), name=name, kind=RuntimeKind.PYTHON, entry=entry)
     await serve_stdio(PythonRuntime(agent), stdio, definition=definition)

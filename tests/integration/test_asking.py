@@ -118,7 +118,7 @@ def test_a_watch_asks_the_questions_of_other_runs_and_says_what_they_came_to(
         name = home.wait_question()["id"]
         answer = home.run("permissions", "answer", name, "--deny", "--reason", "other hand")
         assert answer.code == 0
-        watch.expect("the question is taken back: it was denied by operator")
+        watch.expect("answered elsewhere: denied by operator")
         watch.expect("other hand")
         watch.type("\x03")
         assert watch.wait() == 0
@@ -205,7 +205,7 @@ def test_two_attaches_see_the_same_and_one_takes_the_question_from_the_other(
         one.expect(PROMPT)
         other.expect(PROMPT)
         other.type("d no\r")
-        one.expect("the question is taken back: it was denied by operator")
+        one.expect("answered elsewhere: denied by operator")
         one.type("/close\r")
         for terminal in (one, other):
             terminal.expect("the session is closed (closed)")

@@ -549,3 +549,13 @@ def test_a_state_directory_that_cannot_be_made_or_written_is_named_with_a_next_s
         said = done.stderr.decode()
         assert (done.returncode, "error (state_directory)" in said) == (8, True), said
         assert "--home" in said
+
+
+def test_a_daemon_that_works_is_not_ended_for_one_that_would_not_start(home: Home) -> None:
+    assert home.run("daemon", "start").code == 0
+    before = home.daemon_pid()
+    (home.path / "config.yaml").write_text("agnets: {}\n", encoding="utf-8")
+    for words in (("restart",), ("restart", "--force")):
+        refused = home.run("daemon", *words)
+        assert (refused.code, "error (config_error)" in refused.err) == (2, True), refused
+    assert home.daemon_pid() == before

@@ -381,3 +381,18 @@ def test_a_person_at_a_terminal_is_asked_whether_to_start_anew(
             terminal.type(typed)
             assert terminal.wait() == code
         assert methods(home, "session/prompt") == prompts
+
+
+def test_a_prompt_that_was_begun_is_never_sent_again(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home, "--resume")
+        assert home.run("run", "say a", "--mode", "session").code == 0
+        old = row(home)["agentSessionId"]
+        home.run("daemon", "stop")
+        before = methods(home, "session/prompt")
+        # The code of a missing session, from one that has already worked: it found no file.
+        failed = home.run("run", "say b\nerror -32002 nofile", "--continue", "--fresh")
+        assert (failed.code, failed.out) == (1, "b\n"), failed
+        assert "lost" not in failed.err
+        assert methods(home, "session/prompt") == before + 1
+        assert row(home)["agentSessionId"] == old

@@ -208,7 +208,7 @@ def test_a_question_at_the_terminal_is_taken_back_and_can_be_left(
         terminal.expect("? = help]: ")
         terminal.type("1")  # not sent: it must not answer the next question
         home.run("permissions", "answer", home.wait_question()["id"], "--deny")
-        terminal.expect("the question is taken back: it was denied by operator")
+        terminal.expect("answered elsewhere: denied by operator")
         terminal.expect("? = help]: ")
         terminal.type("\x04")
         terminal.expect("the question waits in the inbox")

@@ -127,3 +127,19 @@ def test_an_argument_of_the_wrong_kind_is_a_usage_error(tmp_path: Path) -> None:
         for words in (("run", "x", "--timeout", "soon"), ("run", ""), ("nonsense",)):
             assert home.run(*words).code == 2, words
         assert sys.version_info >= (3, 11)
+
+
+def test_what_is_wrong_in_the_use_of_a_command_names_its_help(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home)
+        for words in (("--image", "gone.png"), ("--set", "x"), ("--model", "")):
+            said = failed(home.run("run", "hi", *words), "usage", 2)
+            assert said.endswith("\nnext: See: acpbridge run --help\n")
+
+
+def test_of_an_agent_that_offers_no_options_none_is_recommended(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home)
+        said = failed(home.run("run", "hi", "--set", "effort=high"), "unsupported_control", 1)
+        assert "it offers none at all" in said
+        assert said.endswith("\nnext: Leave it out, or use an agent that has it.\n")

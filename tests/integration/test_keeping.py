@@ -101,11 +101,11 @@ def test_a_session_that_died_and_one_of_an_earlier_daemon_are_restarted(home: Ho
     assert f"{key}: pid {agent_pid(home, key)} answers in " in second.out
 
 
-def test_a_context_that_is_lost_is_said(home: Home) -> None:
+def test_a_context_is_lost_only_where_that_is_wanted_and_then_it_is_said(home: Home) -> None:
     key = a_session(home, "say one")
     (home.path / "memory").unlink()
-    done = home.run("restart", key)
-    assert (done.code, "error (resume_not_found)" in done.err) == (4, True), done
+    refused = home.run("restart", key)
+    assert (refused.code, "error (resume_not_found)" in refused.err) == (4, True), refused
     done = home.run("restart", key, "--fresh")
     assert done.code == 0, done
     assert "context is lost" in done.err

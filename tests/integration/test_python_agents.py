@@ -242,3 +242,6 @@ def test_who_serves_an_agent_at_a_terminal_is_told_what_it_waits_for(home: Home)
         terminal.expect("waiting for a client's JSON-RPC on standard input; Ctrl-D ends it")
         terminal.type("\x04")
         assert terminal.wait() == 0
+    with home.terminal("serve", f"{home.path}/none.py:agent") as terminal:
+        assert "waiting" not in terminal.expect("There is no file")
+        assert terminal.wait() == 2

@@ -95,7 +95,7 @@ def test_a_run_shows_words_tools_and_its_end(home: Home) -> None:
         first, *lines = left(shown).split("\n")
     assert first == "agent: fake (the default)"
     assert lines[0].startswith("session: agent:fake:acp:")
-    assert lines[1] == "warning: the agent's mode is unknown: it may act without asking"
+    assert lines[1] == "warning: whether this agent asks is unknown: it may act without asking"
     text = "\n".join(lines[2:])
     assert text.startswith("\n· hm\n\n  strong words\n\n✓ read  a-file  ")
     assert "    | did a-file\n\n  the end\n\n■ done in " in text

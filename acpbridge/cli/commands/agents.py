@@ -86,7 +86,7 @@ def text_of(rows: Sequence[Mapping[str, Any]], home: str, width: int) -> list[st
     table = _shortened(table, len(_HEAD) - 1, max(_SHORTEST_COMMAND, _left(table, width)))
     out = tables.columns(table)
     if any(row["launch"] == "missing" for row in rows):
-        out += ["", "how one is installed: acpbridge doctor AGENT"]
+        out += ["", "what to do about one that is not installed: acpbridge doctor AGENT"]
     nameless = [str(row["id"]) for row in rows if row["launch"] == "unknown"]
     if nameless:
         words = f"without a known command (give runtime.command): {', '.join(nameless)}"

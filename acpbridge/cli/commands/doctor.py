@@ -26,10 +26,10 @@ _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 def doctor(ctx: click.Context, agent: str, *, as_json: bool) -> int:
     """Check the bridge and AGENT, or all agents that are configured or installed.
 
-    Each agent is started as a run would start it, by this very command and without the daemon. It
-    opens one session in an empty temporary directory, for that tells of a missing login and of the
-    mode in which a person is asked; it gets no prompt. Then session, process and directory go.
-    Without AGENT nothing is downloaded.
+    Each agent is started as a run would start it, but without the daemon, and opens one session in
+    an empty temporary directory: that tells of a missing login and of the mode in which a person is
+    asked. It gets no prompt. Then session, process and directory are removed. Without AGENT nothing
+    is downloaded.
 
     Exit status: 0 all that was checked is usable, 2 the configuration is wrong, 4 no such agent,
     6 an agent is missing or does not start, 7 one needs a login, 8 the daemon cannot be reached.

@@ -21,6 +21,9 @@ def serve(entry: str) -> int:
     """
     from acpbridge.serving.root import main
 
-    if sys.stdin is not None and sys.stdin.isatty():
-        say("waiting for a client's JSON-RPC on standard input; Ctrl-D ends it", dim=True)
-    return main(entry)
+    typed = sys.stdin is not None and sys.stdin.isatty()  # now, for it is claimed before the agent
+    return main(entry, _tell if typed else None)
+
+
+def _tell() -> None:
+    say("waiting for a client's JSON-RPC on standard input; Ctrl-D ends it", dim=True)

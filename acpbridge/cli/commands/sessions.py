@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from acpbridge.cli import keys, moments, options, tables
-from acpbridge.cli.output import on_terminal, print_json, say
+from acpbridge.cli.output import on_terminal, print_json, say, terminal_width
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import paths
 from acpbridge.cli.spans import read_duration
@@ -50,7 +50,9 @@ def sessions(
     if as_json:
         print_json({"sessions": found["sessions"]})
     else:
-        click.echo(tables.sessions_text(found["sessions"], moments.now()))
+        click.echo(tables.sessions_text(found["sessions"], moments.now(), terminal_width()))
+        if not found["sessions"] and not everything:
+            say("those without a process are listed by: acpbridge sessions --all", dim=True)
     return EXIT_OK
 
 
@@ -113,7 +115,7 @@ def prune(  # noqa: PLR0913 - one for each option
             shown = client.call("prune", limit=PRUNE_LIMIT, dryRun=True, **wanted)
             if dry_run or not shown["pruned"]:
                 return _print_pruned(shown, as_json=as_json)
-            say(tables.pruned_text(shown["pruned"], moments.now()))
+            say(tables.pruned_text(shown["pruned"], moments.now(), terminal_width(2)))
             many = len(shown["pruned"])
             if not click.confirm(f"Delete these {many} sessions and their logs?", err=True):
                 say("nothing was deleted")
@@ -129,7 +131,7 @@ def _print_pruned(receipt: Any, *, as_json: bool) -> int:
         print_json(receipt)
         return EXIT_OK
     if receipt["pruned"]:
-        click.echo(tables.pruned_text(receipt["pruned"], moments.now()))
+        click.echo(tables.pruned_text(receipt["pruned"], moments.now(), terminal_width()))
     number = len(receipt["pruned"])
     say(f"{number} would be deleted" if receipt["dryRun"] else f"{number} deleted")
     return EXIT_OK

@@ -50,7 +50,8 @@ def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
 @click.command(
     short_help="Stop the daemon and start it afresh.",
     epilog="\b\nExamples:\n  acpbridge daemon restart\n  acpbridge daemon restart --force\n\n"
-    "Exit status: as of stop; also that of a daemon that does not start.",
+    "Exit status: as of stop; 2 the configuration is wrong, and nothing was done; also that of a "
+    "daemon that does not start.",
 )
 @_force
 @options.as_json
@@ -61,6 +62,10 @@ def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     Each session is reopened with its next prompt.
     """
     found = paths(ctx)
+    from acpbridge.daemon.configfile import ConfigFile
+
+    # A daemon that works is not ended for one that would not start.
+    ConfigFile(found.config).first()
     pid = _end(found, "restart", force=force)
     if pid is None:
         return EXIT_FAILURE

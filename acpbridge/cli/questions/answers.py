@@ -96,7 +96,10 @@ def ways(question: Question) -> str:
     """Return the prompt that says what may be typed."""
     count = len(options(question))
     numbers = {0: "", 1: "1, "}.get(count, f"1-{count}, ")
-    return f"answer [{numbers}y = allow once, d = deny, ? = help]: "
+    once = [o for o in options(question) if o.get("kind") == OptionKind.ALLOW_ONCE]
+    # With none, or among several, `y` would answer nothing.
+    yes = "y = allow once, " if len(once) == 1 else ""
+    return f"answer [{numbers}{yes}d = deny, ? = help]: "
 
 
 def _switches(question: Question) -> bool:

@@ -5,7 +5,6 @@ it is said where the question waits. Above are `run`, `attach` and `permissions 
 the screen, which keeps a question from being buried.
 """
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
@@ -13,7 +12,7 @@ from typing import Any, Final, Protocol
 import anyio
 
 from acpbridge.cli import moments
-from acpbridge.cli.output import command_line, lines, styled
+from acpbridge.cli.output import command_line, lines, styled, terminal_width
 from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.answers import HELP, Answer, Word, parse, ways
 from acpbridge.cli.questions.colours import coloured
@@ -72,12 +71,19 @@ def waits(question: Question, home: str | None) -> str:
     return f"the question waits in the inbox; answer it with: {command} --allow (or --deny)"
 
 
+def taken_back(decision: Mapping[str, Any]) -> str:
+    """Return the line that tells whoever is asked why there is nothing more to answer."""
+    if decision.get("reason") == "operator":
+        return f"answered elsewhere: {how_decided(decision)}"
+    what = how_decided(decision)
+    if decision.get("reason") == "elsewhere":
+        what = "decided elsewhere"  # while we were not told
+    return f"the question is gone: it was {what}"
+
+
 def columns() -> int:
     """Return the width of the terminal on stderr, 0 if there is none."""
-    try:
-        return os.get_terminal_size(2).columns
-    except OSError:
-        return 0
+    return terminal_width(2)
 
 
 class Terminal:
@@ -112,7 +118,7 @@ class Terminal:
         # What a decision from elsewhere, or a question, takes the keyboard away from.
         self._reading: anyio.CancelScope | None = None
         self._typing: anyio.CancelScope | None = None
-        self._elsewhere = ""
+        self._gone = ""
         self._mine = False
 
     async def asked(self, question: Question) -> None:
@@ -131,7 +137,7 @@ class Terminal:
         name = decision.get("id")
         self._waiting = [q for q in self._waiting if q.get("id") != name]
         if name == self._current and self._reading is not None and not self._mine:
-            self._elsewhere = how_decided(decision)
+            self._gone = taken_back(decision)
             self._reading.cancel()
 
     async def keep(self, names: list[str]) -> None:
@@ -169,7 +175,7 @@ class Terminal:
 
     async def _ask(self, question: Question) -> None:
         self._current = str(question.get("id"))
-        self._elsewhere = ""
+        self._gone = ""
         place = (self._done + 1, self._done + 1 + len(self._waiting))
         async with self._screen.prompt() as prompt:
             with anyio.CancelScope() as self._reading:
@@ -177,9 +183,8 @@ class Terminal:
                 await prompt.show(coloured(shown))
                 while not await self._answered(question, prompt):
                     pass
-            if self._elsewhere:
-                said = f"the question is taken back: it was {self._elsewhere}"
-                await prompt.show(styled(said, fg="yellow"))
+            if self._gone:
+                await prompt.show(styled(self._gone, fg="yellow"))
         self._current, self._reading = None, None
 
     async def _answered(self, question: Question, prompt: Prompt) -> bool:

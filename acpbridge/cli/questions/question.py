@@ -237,6 +237,9 @@ def _block_lines(block: Any) -> Iterator[str]:
         yield f"  change   {_word(block.get('path'))}"
         yield from _diff_lines(block.get("oldText"), block.get("newText"))
         return
+    if isinstance(block, Mapping) and block.get("type") == "terminal" and len(block) == 2:
+        yield f"  terminal {_word(block.get('terminalId'))}"
+        return
     inner = block.get("content") if isinstance(block, Mapping) else None
     if isinstance(inner, Mapping) and isinstance(inner.get("text"), str):
         yield from _named("text", inner["text"])

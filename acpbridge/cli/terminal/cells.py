@@ -11,6 +11,9 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 
 ELLIPSIS: Final = "…"
 
+# Characters that are looked at for a column: more only where many of them take none.
+PER_CELL: Final = 4
+
 _STYLE: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -21,20 +24,32 @@ def width_of(text: str) -> int:
 
 def cut(text: str, width: int, mark: str = ELLIPSIS) -> str:
     """Return a text without colours in at most `width` columns, marked where it was cut."""
-    if cell_len(text) <= width:
+    near = text[: max(width, 1) * PER_CELL]
+    if len(near) == len(text) and cell_len(text) <= width:
         return text
     if width <= cell_len(mark):
         return mark[:width]
-    return set_cell_size(text, width - cell_len(mark)).rstrip() + mark
+    return set_cell_size(near, width - cell_len(mark)).rstrip() + mark
+
+
+def cut_left(text: str, width: int, mark: str = ELLIPSIS) -> str:
+    """Return the end of a text in at most `width` columns, marked where it was cut."""
+    near = text[-max(width, 1) * PER_CELL :]
+    if len(near) == len(text) and cell_len(text) <= width:
+        return text
+    room = max(width - cell_len(mark), 0)
+    while near and cell_len(near) > room:
+        near = near[1:]
+    return mark + near
 
 
 def wrap(text: str, width: int, indent: str) -> list[str]:
     """Return a text as rows of at most `width` columns, all but the first indented."""
     room = max(width - len(indent), 1)
-    first, rest = _split(text, max(width, 1))
-    out = [first]
-    while rest:
-        row, rest = _split(rest, room)
+    row, at = _piece(text, 0, max(width, 1))
+    out = [row]
+    while at < len(text):
+        row, at = _piece(text, at, room)
         out.append(indent + row)
     return out
 
@@ -44,14 +59,14 @@ def hang(line: str, width: int) -> list[str]:
     return wrap(line, width, " " * (len(line) - len(line.lstrip(" ")) + 2))
 
 
-def _split(text: str, width: int) -> tuple[str, str]:
-    """Return what fits, at a blank if there is one in its second half, and what does not."""
-    if cell_len(text) <= width:
-        return text, ""
-    head = chop_cells(text, width)[0] or text[0]
-    blank = head.rfind(" ", len(head) // 2)
-    if text[len(head)] == " ":
-        blank = len(head)
+def _piece(text: str, start: int, width: int) -> tuple[str, int]:
+    """Return what fits from a place on, up to a blank if there is one late in it, and the next."""
+    # Only so much is measured: somebody's line may have a megabyte, and a row has eighty columns.
+    near = text[start : start + width * PER_CELL]
+    if cell_len(near) <= width:
+        return near, start + len(near)
+    head = chop_cells(near, width)[0] or near[0]
+    blank = len(head) if near[len(head)] == " " else head.rfind(" ", len(head) // 2)
     if blank <= 0:
-        return head, text[len(head) :]
-    return text[:blank], text[blank + 1 :]
+        return head, start + len(head)
+    return near[:blank], start + blank + 1

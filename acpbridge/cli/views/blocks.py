@@ -98,8 +98,10 @@ class Blocks:
             self._lines.append(self._open)
             self._open = ""
         out: list[Block] = []
-        while (found := list(self._finished(last=last))) != []:
-            out += found
+        count = -1
+        while count != len(self._lines):  # until a look finds nothing more to take
+            count = len(self._lines)
+            out += self._finished(last=last)
         return [block for block in out if block.source.strip()]
 
     def preview(self) -> list[Block]:
@@ -110,7 +112,9 @@ class Blocks:
 
     def _finished(self, *, last: bool) -> Iterator[Block]:
         """Take what one look finds: up to the block that must be cut, or to the last one."""
-        lines = self._lines
+        lines = self._lines[: self._window()]
+        behind = self._lines[len(lines) :]
+        last = last and not behind
         tokens = self._parser.parse("".join(lines))
         starts = [t for t in tokens if t.level == 0 and t.nesting >= 0 and t.map is not None]
         taken = _begin(starts[0]) if starts else 0
@@ -122,14 +126,24 @@ class Blocks:
                 yield Block("".join(lines[taken:cut]), self._joined)
                 self._joined = True
                 again = lines[taken : taken + 1] if token.type == "fence" else []
-                self._lines = again + lines[cut:]
+                self._lines = again + lines[cut:] + behind
                 return
             if not after and not last:
                 break
             yield Block("".join(lines[taken:end]), self._joined)
             self._joined = False
             taken = end
-        self._lines = lines[taken:] if starts else lines
+        self._lines = (lines[taken:] if starts or not behind else []) + behind
+
+    def _window(self) -> int:
+        """Return how many lines are looked at: so many that of them a block ends, or is cut."""
+        most = 2 * max(self._limits.lines, self._limits.code) + 2
+        size = 0
+        for index, line in enumerate(self._lines[:most]):
+            size += len(line)
+            if size > 2 * (self._limits.size + self._limits.line) and index > 2:
+                return index + 1
+        return most
 
     def _cut(self, token: Token, start: int, end: int) -> int:
         """Return the line before which a block must be cut, or its end."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from acpbridge.cli.moments import seconds, whole_seconds
 from acpbridge.cli.output import styled
 from acpbridge.cli.questions.question import DIFF_LIMIT, MARGIN
-from acpbridge.cli.terminal.cells import cut, width_of
+from acpbridge.cli.terminal.cells import ELLIPSIS, cut, cut_left, width_of
 from acpbridge.model.display import escape
 
 # Lines of a tool's output that are shown; of one that failed; of a change. The log has the rest.
@@ -23,6 +23,9 @@ CHANGE: Final = 30
 
 # Entries of a plan in the region that is redrawn.
 PLAN: Final = 6
+
+# Characters of any value that are looked at for a row; it is drawn again and again.
+GLANCE: Final = 2_000
 
 RUNNING: Final = "▸"
 _TOOL_MARKS: Final = {"completed": ("✓", "green"), "failed": ("✗", "red")}
@@ -45,10 +48,13 @@ class Tool:
 
     began: float
     fields: dict[str, Any] = field(default_factory=dict)
+    _name: str = ""
 
     def patch(self, update: Object) -> None:
         """Take an update; what it leaves out stays."""
         self.fields.update({k: v for k, v in update.items() if v is not None})
+        title = _glance(self.fields.get("title") or self.fields.get("toolCallId"))
+        self._name = f"{_glance(self.fields.get('kind') or 'tool')}  {title}"
 
     @property
     def over(self) -> bool:
@@ -57,8 +63,7 @@ class Tool:
 
     def name(self) -> str:
         """Return kind and title on one line."""
-        title = escape(str(self.fields.get("title") or self.fields.get("toolCallId")))
-        return f"{escape(str(self.fields.get('kind') or 'tool'))}  {title}"
+        return self._name
 
 
 class Tools:
@@ -98,14 +103,14 @@ def row(mark: str, text: str, width: int, tail: str = "", **style: Any) -> str:
 
 def running(tool: Tool, now: float, width: int) -> str:
     """Return the row of a call that is not over."""
-    return row(RUNNING, tool.name(), width, whole_seconds(now - tool.began), fg="cyan")
+    return row(RUNNING, tool.name(), width, whole_seconds(max(0.0, now - tool.began)), fg="cyan")
 
 
 def finished(tool: Tool, now: float, width: int) -> list[str]:
     """Return the rows of a call that is over, or was left unfinished."""
     status = str(tool.fields.get("status"))
     mark, colour = _TOOL_MARKS.get(status, ("◌", "yellow"))
-    tail = seconds(now - tool.began) + ("" if tool.over else ", not finished")
+    tail = seconds(max(0.0, now - tool.began)) + ("" if tool.over else ", not finished")
     out = [row(mark, tool.name(), width, tail, fg=colour)]
     for block in _list(tool.fields.get("content")):
         out += _block(block, width, status)
@@ -142,7 +147,13 @@ def _lines(count: int) -> str:
 
 
 def _flat(line: str) -> str:
-    return escape(line.rstrip("\r").expandtabs(4))
+    return _glance(line.rstrip("\r").expandtabs(4))
+
+
+def _glance(value: Any) -> str:
+    """Return of a value what a row can hold, as one harmless line: it may be very long."""
+    text = str(value)
+    return escape(text[:GLANCE]) + (ELLIPSIS if len(text) > GLANCE else "")
 
 
 def change(block: Object, width: int) -> list[str]:
@@ -153,10 +164,11 @@ def change(block: Object, width: int) -> list[str]:
     lines = list(_difference(before, after))
     added = sum(line.startswith("+") for line in lines)
     gone = sum(line.startswith("-") for line in lines)
-    path = escape(str(block.get("path")))
+    path = str(block.get("path"))
+    path = escape(path[-GLANCE:])  # its end tells more than its beginning
     tail = f"+{added} -{gone}" if before else f"new, {added} {_lines(added)}"
     room = max(width - len(MARGIN) - len(tail) - 2, 1)
-    out = [_below(f"{_cut_left(path, room)}  {tail}", width, bold=True)]
+    out = [_below(f"{cut_left(path, room)}  {tail}", width, bold=True)]
     for line in lines[:CHANGE]:
         colour = _CHANGE_COLOURS.get(line[:1])
         style = {"fg": colour} if colour else {"dim": True}
@@ -174,13 +186,6 @@ def _difference(before: list[str], after: list[str]) -> Iterator[str]:
         yield from (*("-" + line for line in before), *("+" + line for line in after))
         return
     yield from list(difflib.unified_diff(before, after, lineterm=""))[2:]
-
-
-def _cut_left(path: str, width: int) -> str:
-    """Return a path that fits: its end tells more than its beginning."""
-    while width_of(path) > width and len(path) > 1:
-        path = "…" + path[2:]
-    return path
 
 
 def plan_rows(entries: Sequence[Object], width: int, limit: int | None = None) -> list[str]:
@@ -202,7 +207,7 @@ def _current(entries: Sequence[Object]) -> int:
 def _entry(entry: Object, width: int) -> str:
     status = str(entry.get("status"))
     mark = _PLAN_MARKS.get(status, _NO_MARK)
-    text = cut(f"  {mark} {escape(str(entry.get('content')))}", width)
+    text = cut(f"  {mark} {_glance(entry.get('content'))}", width)
     return styled(text, dim=True) if status == "completed" else text
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import anyio.lowlevel
+
 from acpbridge.cli.output import styled
 from acpbridge.cli.terminal.cells import wrap
 from acpbridge.cli.terminal.live import LiveScreen
@@ -15,7 +17,7 @@ from acpbridge.cli.views import cards
 from acpbridge.cli.views.blocks import Blocks
 from acpbridge.cli.views.prose import INDENT, plain, prose
 from acpbridge.cli.views.reading import content_text, decided, message_text, update_of
-from acpbridge.cli.views.status import Status
+from acpbridge.cli.views.status import Status, moment
 from acpbridge.daemon.client import EventLine
 from acpbridge.model.display import escape
 from acpbridge.model.events import TURN_ENDS
@@ -30,6 +32,9 @@ UNSETTLED: Final = 16_384
 # An unfinished block that is longer is shown as it came, and its end only. Characters.
 RENDERED: Final = 4_000
 
+# Characters of a thought without a line end, before it is shown.
+LONGEST_THOUGHT: Final = 4_000
+
 # Rows of running tools; more are counted.
 TOOLS: Final = 5
 
@@ -39,10 +44,10 @@ class RunView:
 
     Args:
         screen: where.
-        clock: seconds that only grow.
+        clock: seconds since 1970: a turn that began before it was looked at is as old as it is.
     """
 
-    def __init__(self, screen: LiveScreen, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, screen: LiveScreen, clock: Callable[[], float] = time.time) -> None:
         self._screen = screen
         self._clock = clock
         self._status = Status(clock)
@@ -50,12 +55,14 @@ class RunView:
         self._tools = cards.Tools()
         self._plan: list[cards.Object] = []
         self._mode = ""
+        self._at = clock()
         self._last_kind = "head"
         screen.region = self._region
 
     async def event(self, line: EventLine) -> None:
         """Show one event."""
         self._status.event(line.value)
+        self._at = moment(line.value, self._clock)
         kind = str(line.value.get("type"))
         if kind == "update":
             await self._update(update_of(line.value))
@@ -100,11 +107,12 @@ class RunView:
             return
         if self._said.thought or self._said.is_new(message):
             await self._flush()
-        self._said.words.feed(text)
-        now = self._clock()
-        if now - self._said.settled >= SETTLE or self._said.words.fresh > UNSETTLED:
-            self._said.settled = now
-            await self._settle(last=False)
+        for at in range(0, len(text), UNSETTLED):
+            self._said.words.feed(text[at : at + UNSETTLED])
+            now = self._clock()
+            if abs(now - self._said.settled) >= SETTLE or self._said.words.fresh >= UNSETTLED:
+                self._said.settled = now
+                await self._settle(last=False)
 
     async def _settle(self, *, last: bool) -> None:
         """Write the blocks that are finished, each set off from the one before."""
@@ -112,6 +120,8 @@ class RunView:
             kind = "words" if block.joined and self._last_kind == "words" else "block"
             await self._put(kind, prose(block, self._width))
             self._last_kind = "words"
+            # Rows cost: an agent that says very much must not hold up a Ctrl-C.
+            await anyio.lowlevel.checkpoint()
 
     async def _think(self, text: str) -> None:
         """Show thoughts by whole lines: they come in pieces of words."""
@@ -119,16 +129,21 @@ class RunView:
         *whole, self._said.thought = (self._said.thought + text).split("\n")
         for line in whole:
             await self._thought(line)
+        if len(self._said.thought) > LONGEST_THOUGHT:
+            line, self._said.thought = self._said.thought, ""
+            await self._thought(line)
 
     async def _thought(self, line: str) -> None:
-        if line.strip():
-            await self._put("thought", _thought_rows(line, self._width))
+        for at in range(0, len(line), LONGEST_THOUGHT):
+            if (part := line[at : at + LONGEST_THOUGHT]).strip():
+                await self._put("thought", _thought_rows(part, self._width))
+                await anyio.lowlevel.checkpoint()
 
     async def _tool(self, update: cards.Object) -> None:
         await self._flush()
-        over = self._tools.take(update, self._clock())
+        over = self._tools.take(update, self._at)
         if over is not None:
-            await self._put("tool", cards.finished(over, self._clock(), self._width))
+            await self._put("tool", cards.finished(over, self._at, self._width))
 
     async def _plan_is(self, entries: list[cards.Object]) -> None:
         """Take a plan; one with other steps leaves the old one as it was last."""
@@ -156,7 +171,7 @@ class RunView:
     async def _ended(self, event: cards.Object) -> None:
         await self._flush()
         for tool in self._tools.open():
-            await self._put("tool", cards.finished(tool, self._clock(), self._width))
+            await self._put("tool", cards.finished(tool, self._at, self._width))
         self._tools.forget()
         if self._plan:
             await self._put("plan", cards.plan_rows(self._plan, self._width))

@@ -1,6 +1,7 @@
 """What a turn waits for, on the row with the spinner; and at its end what it came to. Pure."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from acpbridge.cli.moments import seconds, whole_seconds
@@ -24,11 +25,24 @@ _MODEL: Final = "waiting for the model"
 _ASIDE: Final = ("usage_update", "available_commands_update", "session_info_update")
 
 
+def moment(event: Mapping[str, Any], clock: Callable[[], float]) -> float:
+    """Return when an event happened, in seconds since 1970: what is looked at again took as long.
+
+    Args:
+        event: says so itself, as a rule.
+        clock: tells it where the event does not.
+    """
+    try:
+        return datetime.fromisoformat(str(event.get("at"))).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return clock()
+
+
 class Status:
     """Follows the events of a turn.
 
     Args:
-        clock: seconds that only grow.
+        clock: seconds since 1970, as the events have them.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -41,7 +55,7 @@ class Status:
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Take one event."""
-        self._heard = self._clock()
+        self._heard = moment(event, self._clock)
         kind = event.get("type")
         if kind == "update":
             self._update(event.get("update"))
@@ -84,14 +98,14 @@ class Status:
         """Return the row with the spinner."""
         now = self._clock()
         picture = SPINNER[int(now * PICTURES) % len(SPINNER)]
-        tail = whole_seconds(now - self._began)
+        tail = whole_seconds(max(0.0, now - self._began))
         if now - self._heard >= QUIET and width >= ROOMY:
             tail += f", last update {whole_seconds(now - self._heard)} ago"
         return row(picture, note or self.waits_for(), width, tail, fg="cyan")
 
     def summary(self, event: Mapping[str, Any], width: int) -> list[str]:
-        """Return what a turn came to, for its end."""
-        took = seconds(self._clock() - self._began)
+        """Return what a turn came to, for its end, which was the last event."""
+        took = seconds(max(0.0, self._heard - self._began))
         reason = event.get("stopReason")
         failed = event.get("type") == "turn_failed"
         well = not failed and reason == "end_turn"

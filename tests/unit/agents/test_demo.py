@@ -124,7 +124,7 @@ async def test_to_anything_else_it_plans_looks_and_says_what_it_is(tmp_path: Pat
     assert updates[2]["kind"] == "read"
     assert "I am demo" in host.said
     assert "0 entries" in host.said
-    assert "write hello.txt with Hi there" in host.said
+    assert "\n\n- `write hello.txt with Hi there`: " in host.said  # a list, to Markdown
     again = Recorder()
     await run(again, tmp_path, "write me a poem")
     assert again.said == host.said

@@ -6,6 +6,7 @@ import click
 import pytest
 
 from acpbridge.cli.root import COMMANDS, commands
+from acpbridge.errors import TABLE
 from tests import cli_doc
 
 
@@ -38,12 +39,25 @@ def test_the_document_has_a_section_for_each_command_and_for_nothing_else() -> N
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_a_section_names_the_options_that_there_are(name: str) -> None:
     section = cli_doc.sections()[name]
-    options = [p for p in ALL[name].params if isinstance(p, click.Option)]
+    options = [p for p in ALL[name].params if isinstance(p, click.Option) and not p.hidden]
     for option in options:
         assert set(option.opts) & section.options, f"{name}: {option.opts} is not documented"
     real = {word for option in options for word in (*option.opts, *option.secondary_opts)}
     common = {word for p in commands.params for word in p.opts} | {"--help", "-h"}
     assert section.options <= real | common, section.options - real - common
+
+
+def test_each_document_that_a_command_prints_has_a_table_or_a_word_that_says_where_it_is() -> None:
+    told = set(cli_doc.tables())
+    for name, command in ALL.items():
+        if any("--json" in option.opts for option in command.params):
+            text = cli_doc.sections()[name].text
+            there = ("](#events)", "](#objects)", "is the same as `acpbridge ")
+            assert f"{name} --json" in told or any(word in text for word in there), name
+
+
+def test_the_document_has_each_code_of_an_error_with_its_exit_status() -> None:
+    assert cli_doc.codes() == {code: kind.exit for code, kind in TABLE.items()}
 
 
 @pytest.mark.parametrize("name", sorted(ALL))

@@ -18,11 +18,11 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"mode": None, "asks": None, "bypass": False, "runtime": "acp"},
-        "the agent's mode is unknown: it may act without asking",
+        "whether this agent asks is unknown: it may act without asking",
     ),
     (
         {"mode": "odd", "asks": None, "bypass": False, "runtime": "acp"},
-        "mode odd is unknown: it may act without asking",
+        "whether mode odd asks is unknown: it may act without asking",
     ),
     # Agents in Python have no modes: what they ask is in their code.
     ({"mode": None, "asks": None, "bypass": False, "runtime": "python"}, ""),

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from acpbridge.cli import tables
 
 AT = "2026-01-01T12:00:00.000Z"
@@ -118,6 +120,28 @@ def test_without_a_daemon_or_a_session_it_is_said() -> None:
     assert tables.status_text(status(daemon=None)) == "no daemon runs"
     assert tables.status_text(status()).endswith("no live session")
     assert tables.sessions_text([], AT) == "no sessions"
+
+
+def test_a_table_that_is_wider_than_the_terminal_becomes_paragraphs() -> None:
+    rows = [session(key="agent:fake:acp:" + "0" * 36), session(cwd="/a/" + "b" * 60)]
+    wide = tables.sessions_text(rows, AT).splitlines()
+    assert wide[0].split() == ["KEY", "STATE", "AGE", "DIRECTORY"]
+    assert tables.sessions_text(rows, AT, 200).splitlines() == wide
+    for width in (40, 80):
+        lines = tables.sessions_text(rows, AT, width).splitlines()
+        assert lines[0] == rows[0]["key"]
+        assert lines[1].startswith("  state running, age 1h00m, directory")
+        assert all(len(line) <= max(width, len(rows[0]["key"])) for line in lines)
+    assert tables.pruned_text([{"key": "k" * 50}], AT, 40).splitlines()[0] == "k" * 50
+
+
+@pytest.mark.parametrize("width", [1, 5, 20, 80])
+def test_a_text_of_any_length_hangs_at_any_width(width: int) -> None:
+    text = "words and " + "x" * 90
+    lines = tables.hanging(text, width, "    ")
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(len(line) <= max(width, 7) for line in lines)
+    assert tables.hanging(text, 0, "    ") == ["    " + text]
 
 
 def test_a_closed_session_says_why() -> None:

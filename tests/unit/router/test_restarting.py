@@ -142,7 +142,7 @@ async def test_a_conversation_that_would_be_lost_is_asked_for_before_anything_en
         run = await w.run("say a", one_shot=False)
         await w.wait(run)
         error = await refused("resume_not_found", restart(w, run.key))
-        assert "--fresh" in error.hint
+        assert f"acpbridge restart {run.key} --fresh" in error.hint
         assert len(w.runtime.running) == 1
         receipt = await restart(w, run.key, fresh=True)
         assert receipt.context_lost

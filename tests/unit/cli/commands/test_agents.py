@@ -55,7 +55,7 @@ def test_what_is_not_installed_has_no_sentence_in_its_row_but_a_command_that_tel
     text = text_of([row(launch="missing", command=None, missing=missing)], HOME, 100)
     assert not any("npm install" in line for line in text)
     assert text[1].endswith("-")
-    assert text[-1] == "how one is installed: acpbridge doctor AGENT"
+    assert text[-1] == "what to do about one that is not installed: acpbridge doctor AGENT"
     assert not any("doctor" in line for line in text_of([row()], HOME, 100))
 
 

@@ -14,7 +14,13 @@ def test_numbers_ids_and_two_letters_are_answers() -> None:
     assert parse("2", asked) == parse("ever", asked) == Answer(option_id="ever")
     assert parse("3", asked) == Answer(option_id="no")
     assert ways(asked) == "answer [1-3, y = allow once, d = deny, ? = help]: "
-    assert ways(question([])) == "answer [y = allow once, d = deny, ? = help]: "
+
+
+def test_only_what_would_answer_is_offered() -> None:
+    assert ways(question([])) == "answer [d = deny, ? = help]: "
+    one = {"optionId": "a", "name": "A", "kind": "allow_once"}
+    assert ways(question([one])) == "answer [1, y = allow once, d = deny, ? = help]: "
+    assert ways(question([one, {**one, "optionId": "b"}])) == "answer [1-2, d = deny, ? = help]: "
 
 
 def test_anything_else_is_no_answer() -> None:

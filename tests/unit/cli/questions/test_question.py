@@ -211,3 +211,10 @@ def test_case_58_a_megabyte_of_anything_is_wrapped_in_no_time() -> None:
     for text in ("A" * 1_000_000, "\u6f22" * 300_000, "a\u0301" * 300_000):
         asked = {**question(rawInput={"command": text}), "title": text}
         assert max(map(cell_len, render(asked, width=80).splitlines()[:100])) <= 80
+
+
+def test_a_terminal_of_the_agents_is_named_and_not_spelt_out() -> None:
+    text = render(question(content=[{"type": "terminal", "terminalId": "call_7\x1b"}]))
+    assert "  terminal call_7⟨U+001B⟩\n" in text
+    odd = render(question(content=[{"type": "terminal", "terminalId": "t", "more": 1}]))
+    assert '"more": 1' in odd

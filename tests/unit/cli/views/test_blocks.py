@@ -85,3 +85,9 @@ def test_code_goes_on_in_parts_that_are_code() -> None:
         ("```py\nx\n```\n", True),
         ("end", False),
     ]
+
+
+def test_a_text_that_comes_in_one_piece_takes_no_longer_than_in_many() -> None:
+    text = "a\n" * 50_000
+    parts = cut(text, Limits())
+    assert "".join(part.source for part in parts) == text

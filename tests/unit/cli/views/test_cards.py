@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from acpbridge.cli.terminal.cells import width_of
+from acpbridge.cli.terminal.cells import width_of, wrap
 from acpbridge.cli.views import cards
 
 LONG = "npm test -- --all " * 20
@@ -115,3 +115,29 @@ def test_an_agents_words_make_no_row_of_ours(width: int) -> None:
     for row in rows:
         assert row.isprintable()
         assert width_of(row) <= width
+
+
+HUGE = 300_000
+
+
+@pytest.mark.parametrize("char", ["a", "é", "\x01", "日", "\u200b"])
+def test_a_row_costs_what_it_shows_and_not_what_an_agent_has_sent(char: str) -> None:
+    long = char * HUGE
+    call = tool(status="failed", title=long, kind=long, content=[text(long)])
+    diff = {"type": "diff", "path": f"/{long}/end.py", "oldText": None, "newText": long}
+    rows = [
+        cards.running(call, 20, 60),
+        *cards.finished(call, 20, 60),
+        *cards.change(diff, 60),
+        *cards.plan_rows([{"content": long}], 60),
+    ]
+    assert all(width_of(row) <= 60 for row in rows)
+    assert any("end.py" in row for row in rows)
+    assert all("…" in row for row in (rows[0], rows[-1]))
+
+
+@pytest.mark.parametrize("char", ["a", "é", "日", "\u0301"])
+def test_wrapping_takes_a_time_that_grows_with_the_text_alone(char: str) -> None:
+    out = wrap(char * HUGE, 60, "  ")
+    assert all(width_of(row) <= 60 for row in out)
+    assert "".join(row.strip() for row in out) == char * HUGE

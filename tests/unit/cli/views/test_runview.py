@@ -5,6 +5,8 @@ import os
 import re
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -270,6 +272,27 @@ async def test_tools_that_were_left_are_shown_as_such_and_a_new_plan_leaves_the_
     )
 
 
+async def test_what_is_looked_at_again_took_as_long_as_it_did() -> None:
+    def at(second: int, line: EventLine) -> EventLine:
+        return event("", **line.value, at=f"2026-01-01T12:00:{second:02}.500Z")
+
+    script = (
+        at(1, event("turn_started")),
+        at(2, tool("pending", title="ls")),
+        at(14, tool("completed", title="ls")),
+        at(31, event("turn_ended", stopReason="end_turn")),
+    )
+    text = await final(60, *script)
+    assert "✓ tool  ls  12s" in text
+    assert text.endswith("■ done in 30s")
+
+
+async def test_a_turn_that_is_come_to_late_is_as_old_as_it_is() -> None:
+    began = event("turn_started", at="1970-01-01T00:00:40.000Z")  # the test's clock is at 100 s
+    seen = await _Region().after(began)
+    assert seen.rows()[-1].endswith("  1m00s, last update 1m00s ago")
+
+
 async def test_what_comes_late_of_a_tool_opens_it_no_more() -> None:
     late = update("tool_call_update", toolCallId="1", content=[], status="completed")
     seen = await _Region().after(tool("completed", title="t"), late)
@@ -305,3 +328,31 @@ async def test_broken_updates_are_passed_over() -> None:
     odd += [{"sessionUpdate": "notice", "title": 7}]
     lines = [event("update", update=value) for value in odd]
     assert "■ failed after 0.0s" in await final(60, *lines, event("turn_failed", error=7))
+
+
+async def test_others_have_their_turn_while_very_much_is_shown() -> None:
+    seen: list[str] = []
+
+    async def other(scope: anyio.CancelScope) -> None:
+        await anyio.lowlevel.checkpoint()
+        seen.append("other")
+        scope.cancel()
+
+    async with watched(40, 12) as terminal, LiveScreen(terminal.tty) as screen:
+        view = RunView(screen)
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(other, scope)
+                await view.event(words("a paragraph\n\n" * 20_000))
+                seen.append("all")
+    assert seen == ["other"]
+
+
+async def test_a_thought_that_never_ends_its_line_is_shown_in_parts() -> None:
+    async with watched(100, 12) as terminal, LiveScreen(terminal.tty) as screen:
+        view = RunView(screen)
+        await view.event(thought("first "))
+        for _ in range(40):
+            await view.event(thought("and " * 50))
+        await terminal.sees("· first")  # it has left the region, which shows an end only
+        await view.end()
