@@ -1,6 +1,8 @@
 """The operator's commands. The only package that prints: stdout is data, stderr is talk.
 
-Each command is a module of its own, imported when it is used, so that the quick ones stay quick.
+Each command is in a module of `commands` that is imported when it is used, so that the quick ones
+stay quick. What they share is here; `terminal`, `questions` and `views` each import only those
+before them.
 """
 
 import gc

@@ -93,8 +93,8 @@ def session(home: Home, words: str) -> tuple[str, Done]:
     return str(done.events[0]["key"]), done
 
 
-def go_on(home: Home, key: str, words: str) -> Done:
-    return home.run("run", words, "--session", key, "--format", "json")
+def go_on(home: Home, key: str, words: str, *options: str) -> Done:
+    return home.run("run", words, "--session", key, "--format", "json", *options)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_row_24_an_agent_may_delegate_and_may_not_answer_what_is_asked_then(home
 
 def test_a_context_that_ended_with_its_process_is_said_to_be_lost(home: Home) -> None:
     first = home.run("run", "hello", "--format", "json")
-    after = go_on(home, first.events[0]["key"], "history")
+    after = go_on(home, first.events[0]["key"], "history", "--fresh")
     assert (after.code, said(after)) == (0, "before: ")
     (notice,) = (e for e in after.events if e["type"] == "notice")
     assert notice["kind"] == "context_lost"
