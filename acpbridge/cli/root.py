@@ -63,9 +63,10 @@ class _Commands(click.Group):
             import difflib  # seldom needed
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            if near:
-                error.message += f" Did you mean: {near[0]}?"
-            raise
+            if not near:
+                raise
+            message = f"{error.format_message()} Did you mean: {near[0]}?"
+            raise click.UsageError(message, error.ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong use of it, found after click was content, names its help."""

@@ -55,9 +55,14 @@ def hanging(text: str, width: int, indent: str = "  ") -> list[str]:
         return [indent + text]
     import textwrap  # seldom needed
 
-    options = {"initial_indent": indent, "subsequent_indent": indent + "  "}
     room = max(width, len(indent) + 3)
-    return textwrap.wrap(text, room, break_on_hyphens=False, **options)
+    return textwrap.wrap(
+        text,
+        room,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+    )
 
 
 def shown(value: Any) -> str:
