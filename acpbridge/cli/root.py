@@ -53,6 +53,21 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a name that is nearly one is told which."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib  # seldom needed
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if not near:
+                raise
+            message = f"{error.format_message()} Did you mean: {near[0]}?"
+            raise click.UsageError(message, error.ctx) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong use of it, found after click was content, names its help."""
         try:

@@ -1,12 +1,16 @@
 """From what a person types to a session key, and from a request to an agent. Pure."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from acpbridge.config import catalogue, recognise
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import AgentId, SessionKey, agent_id
+
+# Of the sessions that a part of a key fits.
+NAMED: Final = 10
 
 
 def find_session(text: str, keys: Iterable[SessionKey]) -> SessionKey:
@@ -24,8 +28,9 @@ def find_session(text: str, keys: Iterable[SessionKey]) -> SessionKey:
         return found[0]
     if not found:
         raise BridgeError("no_such_session", f"No session's key is or holds {text!r}.")
-    names = ", ".join(map(str, sorted(found)[:10]))
-    raise BridgeError("ambiguous_key", f"{text!r} fits {len(found)} sessions: {names}.")
+    names = ", ".join(map(str, sorted(found)[:NAMED]))
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    raise BridgeError("ambiguous_key", f"{text!r} fits {len(found)} sessions: {names}{more}.")
 
 
 def find_agent(name: str, config: Config) -> AgentDefinition:

@@ -166,6 +166,7 @@ def test_a_question_is_answered_from_another_terminal(home: Home, tmp_path: Path
     with home.running("run", script) as run:
         question = home.wait_question()
         shown = home.run("permissions")
+        assert f"answer {question['id']} --allow (or --deny, or --option OPTION)" in shown.err
         assert "rm -r /tmp/⟨U+202E⟩x" in shown.out
         assert home.session()["turn"]["waitsFor"] == "permission"
         wrong = home.run("permissions", "answer", question["id"], "--option", "no-such")

@@ -143,3 +143,10 @@ def test_of_an_agent_that_offers_no_options_none_is_recommended(tmp_path: Path) 
         said = failed(home.run("run", "hi", "--set", "effort=high"), "unsupported_control", 1)
         assert "it offers none at all" in said
         assert said.endswith("\nnext: Leave it out, or use an agent that has it.\n")
+
+
+def test_a_command_that_is_nearly_one_is_told_which(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        said = failed(home.run("statu"), "usage", 2)
+        assert "No such command 'statu'. Did you mean: status?" in said
+        assert "mean" not in failed(home.run("xyzzy"), "usage", 2)

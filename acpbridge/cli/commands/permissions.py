@@ -82,8 +82,10 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
             for number, question in enumerate(found, 1)
         )
         click.echo("\n\n".join(shown))
-        answer_with = command_line(home(ctx), "permissions", "answer")
-        say(f"answer with: {answer_with} ID --allow | --deny | --option OPTION")
+        # One that is alone can be answered by what stands there.
+        which = str(found[0]["id"]) if count == 1 else "ID"
+        answer_with = command_line(home(ctx), "permissions", "answer", which)
+        say(f"answer with: {answer_with} --allow (or --deny, or --option OPTION)")
     return EXIT_OK
 
 

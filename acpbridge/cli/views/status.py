@@ -109,7 +109,9 @@ class Status:
         reason = event.get("stopReason")
         failed = event.get("type") == "turn_failed"
         well = not failed and reason == "end_turn"
-        how = "done in" if well else f"{'failed' if failed else escape(str(reason))} after"
+        how = "failed after" if failed else f"stopped ({escape(str(reason))}) after"
+        if well or reason == "cancelled":
+            how = "done in" if well else "cancelled after"
         words = [f"{how} {took}", *usage_words(self._context, event.get("usage"))]
         style: dict[str, Any] = {"dim": True} if well else {"fg": "yellow"}
         rows = wrap(f"■ {' · '.join(words)}", width, "  ")

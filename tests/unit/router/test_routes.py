@@ -41,6 +41,14 @@ def test_what_fits_several_is_ambiguous_and_they_are_named() -> None:
     assert str(TWO) in caught.value.message
 
 
+def test_of_many_that_fit_it_is_said_how_many_are_not_named() -> None:
+    keys = [SessionKey.acp(AgentId("many"), uuid4()) for _ in range(routes.NAMED + 3)]
+    with pytest.raises(BridgeError) as caught:
+        routes.find_session("many", keys)
+    assert caught.value.message.startswith("'many' fits 13 sessions: ")
+    assert caught.value.message.endswith(" and 3 more.")
+
+
 def test_a_whole_key_wins_over_a_longer_one_that_holds_it() -> None:
     longer = SessionKey.parse(f"{MAIN}line:direct:peer")
     assert routes.find_session(str(MAIN), [longer, MAIN]) == MAIN

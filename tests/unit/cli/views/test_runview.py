@@ -293,6 +293,11 @@ async def test_a_turn_that_is_come_to_late_is_as_old_as_it_is() -> None:
     assert seen.rows()[-1].endswith("  1m00s, last update 1m00s ago")
 
 
+async def test_why_a_turn_stopped_is_said_in_a_sentence() -> None:
+    ended = event("turn_ended", stopReason="max_tokens")
+    assert await final(60, ended) == "\n■ stopped (max_tokens) after 0.0s"
+
+
 async def test_what_comes_late_of_a_tool_opens_it_no_more() -> None:
     late = update("tool_call_update", toolCallId="1", content=[], status="completed")
     seen = await _Region().after(tool("completed", title="t"), late)
