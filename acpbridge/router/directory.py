@@ -75,11 +75,7 @@ class Directory:
 
     def visible(self, requester: Requester) -> list[Session]:
         """Return the sessions that a requester may see."""
-        if requester.role is Role.OPERATOR:
-            return list(self._sessions.values())
-        parents = self._parents()  # once: an agent may ask often, and of many there are
-        targets = {key: Target(key, routes.ancestors(key, parents)) for key in self._sessions}
-        return [s for s in self._sessions.values() if may(Action.SEE, requester, targets[s.key])]
+        return [s for s in self._sessions.values() if self.may(Action.SEE, requester, s.key)]
 
     def may(self, action: Action, requester: Requester, key: SessionKey) -> bool:
         """Tell whether a requester may do something to a session."""
@@ -105,7 +101,14 @@ class Directory:
         return parent
 
     def _target(self, key: SessionKey) -> Target:
-        return Target(key, routes.ancestors(key, self._parents()))
+        # Its own line alone, and not that of all there are: an agent may ask very often.
+        line: dict[SessionKey, SessionKey | None] = {}
+        above: SessionKey | None = key
+        while above is not None and above not in line:
+            session = self._sessions.get(above)
+            parent = None if session is None else session.record.lineage.parent
+            line[above], above = parent, parent
+        return Target(key, routes.ancestors(key, line))
 
     def _parents(self) -> dict[SessionKey, SessionKey | None]:
         return {key: s.record.lineage.parent for key, s in self._sessions.items()}
