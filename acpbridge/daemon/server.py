@@ -27,7 +27,15 @@ from acpbridge.daemon.params import (
     text,
     word,
 )
-from acpbridge.daemon.wire import ATTEND, EVENTS, HELLO, HELLO_LIMIT, UNFOLLOW, WIRE_VERSION
+from acpbridge.daemon.wire import (
+    ATTEND,
+    EVENTS,
+    HELLO,
+    HELLO_LIMIT,
+    MOST_KEYS,
+    UNFOLLOW,
+    WIRE_VERSION,
+)
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect
@@ -204,12 +212,13 @@ class _Client:
     def on_notification(self, notification: Notification) -> None:
         """Let go of a follower, or take note of a person; there is nothing else to notify of."""
         params = notification.params
-        if notification.method == ATTEND and isinstance(params, dict) and self._greeted.is_set():
-            self._router.attend(str(params.get("key", "")), self._who)
-        if notification.method == UNFOLLOW and isinstance(params, dict):
-            scope = self._following.get(params.get("follow", 0))
-            if scope is not None:
-                scope.cancel()
+        if not isinstance(params, dict):
+            return
+        key, number = params.get("key", ""), params.get("follow")
+        if notification.method == ATTEND and isinstance(key, str) and self._greeted.is_set():
+            self._router.attend(key, self._who)
+        if notification.method == UNFOLLOW and type(number) is int and number in self._following:
+            self._following[number].cancel()
 
     async def room(self) -> None:
         """A client's requests are small and few."""
@@ -285,6 +294,8 @@ class _Client:
         keys = params.get("keys")
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise BridgeError("invalid_params", "keys must be a list of strings.")
+        if len(keys) > MOST_KEYS:
+            raise BridgeError("invalid_params", f"keys may be {MOST_KEYS} at most.")
         receipts = await self._router.kill(keys, number(params, "grace"), self._who)
         return {
             "ok": not any(receipt.survivors for receipt in receipts),

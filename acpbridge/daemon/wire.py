@@ -11,6 +11,9 @@ WIRE_VERSION: Final = 1
 # One limit for connect and hello: a frozen daemon accepts and never answers. Seconds.
 HELLO_LIMIT: Final = 5.0
 
+# Keys of one kill: each is looked for among all sessions, and the others wait meanwhile.
+MOST_KEYS: Final = 1000
+
 HELLO: Final = "hello"
 EVENTS: Final = "events"
 UNFOLLOW: Final = "unfollow"

@@ -267,7 +267,6 @@ class Accepting:
         self._runs.add(session, turn)
         if session.submit(turn):
             self._start(session)
-        seen = (s for s in self._directory if self._directory.may(Action.SEE, requester, s.key))
-        live = [s for s in seen if s.live or s is session]
+        live = [s for s in self._directory.visible(requester) if s.live or s is session]
         warnings = tuple(w for w in view.shared_directories(live) if str(session.key) in w)
         return RunReceipt(session.key, run.run_id, after, str(session.key.agent), warnings)

@@ -101,7 +101,14 @@ class Directory:
         return parent
 
     def _target(self, key: SessionKey) -> Target:
-        return Target(key, routes.ancestors(key, self._parents()))
+        # Its own line alone, and not that of all there are: an agent may ask very often.
+        line: dict[SessionKey, SessionKey | None] = {}
+        above: SessionKey | None = key
+        while above is not None and above not in line:
+            session = self._sessions.get(above)
+            parent = None if session is None else session.record.lineage.parent
+            line[above], above = parent, parent
+        return Target(key, routes.ancestors(key, line))
 
     def _parents(self) -> dict[SessionKey, SessionKey | None]:
         return {key: s.record.lineage.parent for key, s in self._sessions.items()}

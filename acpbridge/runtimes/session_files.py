@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import anyio.to_thread
 import structlog
@@ -26,6 +26,9 @@ _ID: Final = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 # A first line is a few hundred bytes.
 _FIRST: Final = 64 * 1024
+
+# Of a file so much is looked through: its first message stands near its beginning. Bytes.
+_LOOKED: Final = 16 * 1024**2
 
 # Any minute that is over for the agent's clock as well.
 _EARLIER: Final = timedelta(minutes=2)
@@ -89,7 +92,7 @@ def _session_of(path: Path) -> str | None:
     """Return the session that a file says it belongs to; None for what is no such file."""
     if path.is_symlink() or not path.is_file():
         return None
-    with path.open("rb") as stream:
+    with _open(path) as stream:
         line = stream.readline(_FIRST)
     try:
         value = json.loads(line)
@@ -100,5 +103,18 @@ def _session_of(path: Path) -> str | None:
 
 
 def _has_messages(path: Path, start: str) -> bool:
-    with path.open("rb") as stream:
-        return any(line.startswith(start.encode()) for line in stream)
+    """Tell whether something is said in a file; one too long to look through is taken to be so."""
+    head, begins, left = start.encode(), True, _LOOKED
+    with _open(path) as stream:
+        while left > 0 and (piece := stream.readline(_FIRST)):
+            if begins and piece.startswith(head):
+                return True
+            begins = piece.endswith(b"\n")
+            left -= len(piece)
+    return left <= 0
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open a file that may have become anything else meanwhile, and must hold nobody up."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    return os.fdopen(os.open(path, flags), "rb")

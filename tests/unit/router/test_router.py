@@ -1,8 +1,10 @@
 """The service: lineage, who sees what, what is on record, and what a restart finds."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -14,6 +16,8 @@ from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import CloseReason, Outcome, SessionState
 from acpbridge.router import ending
+from acpbridge.router.directory import Directory
+from acpbridge.router.session import Session
 from tests.unit.router.world import OPERATOR, World, agent_in, until, world
 
 ROW = {
@@ -780,3 +784,18 @@ async def test_following_may_begin_so_many_events_before_the_last(tmp_path: Path
                 event["seq"] for event in everything[-count:]
             ]
             await following.aclose()
+
+
+async def test_what_an_agent_may_see_is_found_in_one_pass_over_many_sessions(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        top = (await w.run("say x", one_shot=True)).key
+        child = (await w.run("say x", by=agent_in(top), one_shot=True)).key
+        directory = Directory()
+        directory.add(w.session(top))
+        for _ in range(8_000):
+            record = replace(w.session(top).record, key=SessionKey.acp(AgentId("a"), uuid4()))
+            directory.add(Session(record, w.session(top).definition, None, w.services))  # type: ignore[arg-type]
+        directory.add(w.session(child))
+        assert [s.key for s in directory.visible(agent_in(top))] == [top, child]

@@ -102,3 +102,11 @@ async def test_nothing_is_done_where_nothing_is_known(tmp_path: Path) -> None:
     assert not await settle(None, {"HOME": str(tmp_path)}, ID, NOW)
     assert not await settle(GEMINI.session_files, {}, ID, NOW)
     assert names(tmp_path) == ["01-00", "02-00"]
+
+
+async def test_a_file_without_an_end_holds_nobody_up_and_is_kept(tmp_path: Path) -> None:
+    path = put(tmp_path, "03-04", HEADER)
+    with path.open("ab") as file:
+        file.truncate(1 << 36)  # of nothing but zeros: no line, and more than any memory
+    assert await ordered(tmp_path)
+    assert names(tmp_path) == ["03-02"]

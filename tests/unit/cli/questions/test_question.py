@@ -1,5 +1,6 @@
 """A question shows what will happen, in full, and nothing in it can pass for a row of ours."""
 
+import json
 from typing import Any
 
 import pytest
@@ -218,3 +219,12 @@ def test_a_terminal_of_the_agents_is_named_and_not_spelt_out() -> None:
     assert "  terminal call_7⟨U+001B⟩\n" in text
     odd = render(question(content=[{"type": "terminal", "terminalId": "t", "more": 1}]))
     assert '"more": 1' in odd
+
+
+def test_an_input_that_is_nested_deeply_takes_no_more_room_than_it_has() -> None:
+    value: Any = ["x"] * 100_000
+    for _ in range(180):
+        value = [value]
+    shown = render({"id": "p1", "subject": {"rawInput": {"deep": value}}, "options": []}, width=80)
+    assert len(shown) < 3 * len(json.dumps(value))
+    assert shown.count("x") > 100_000
