@@ -227,4 +227,4 @@ def test_an_input_that_is_nested_deeply_takes_no_more_room_than_it_has() -> None
         value = [value]
     shown = render({"id": "p1", "subject": {"rawInput": {"deep": value}}, "options": []}, width=80)
     assert len(shown) < 3 * len(json.dumps(value))
-    assert shown.count("x") > 100_000
+    assert shown.count("x") >= 100_000
