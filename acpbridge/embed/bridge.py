@@ -16,6 +16,7 @@ from acpbridge.embed.run import Result, Run, answer_with
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
 from acpbridge.model.requesters import Requester
+from acpbridge.model.settings import Settings
 from acpbridge.router.api import CancelReceipt, KillReceipt, RouterApi, RunRequest
 from acpbridge.transport.tasks import background
 
@@ -34,6 +35,9 @@ class RunOptions(TypedDict, total=False):
     Attributes:
         agent: id of the agent; else the configured default.
         session: key, or any unique part of one, of a session to go on with.
+        fresh: go on in it without the earlier conversation, if the agent cannot take that up.
+        model: of the session from this run on, by id or name.
+        options: config options of the agent to set, by id.
         cwd: where the agent works; else its workspace, else this program's directory.
         keep: keep the agent's process for further prompts; else it ends with the turn.
         on_permission: `ask` (the default), `allow` (each plain question once) or `deny`.
@@ -44,6 +48,9 @@ class RunOptions(TypedDict, total=False):
 
     agent: str
     session: str
+    fresh: bool
+    model: str
+    options: Mapping[str, str | bool]
     cwd: str | os.PathLike[str]
     keep: bool
     on_permission: Literal["ask", "allow", "deny"]
@@ -160,6 +167,8 @@ def _request(prompt: str | Sequence[Mapping[str, Any]], options: RunOptions) -> 
         one_shot=not options.get("keep", False),
         on_permission=OnPermission(options.get("on_permission", "ask")),
         timeout=options.get("timeout"),
+        settings=Settings(options.get("model"), None, options.get("options", {})),
+        fresh=options.get("fresh", False),
     )
 
 

@@ -281,7 +281,7 @@ async def test_a_person_at_a_terminal_can_look_answer_and_kill_and_not_stop_the_
                 assert f"The process {os.getpid()} is a program" in done.err
             assert (await bridge.run("still here", agent="helper")).ok
     assert not (tmp_path / "home" / "daemon.sock").exists()
-    assert (await command("daemon", "stop")).out == "no daemon\n"
+    assert (await command("daemon", "stop")).out == "no daemon runs\n"
 
 
 async def leave(question: OpenQuestion) -> None:
@@ -332,7 +332,10 @@ async def test_what_was_decided_is_in_the_audit_and_the_bridge_can_be_opened_aga
         async with acpbridge.open_bridge(home, {"helper": helper}) as bridge:
             (row,) = await bridge.sessions(everything=True)
             assert (row["key"], row["state"]) == (key, "idle")
-            async with bridge.start("history", session=key) as run:
+            lost = await bridge.run("history", session=key)
+            assert lost.error is not None
+            assert lost.error.code == "resume_not_found"
+            async with bridge.start("history", session=key, fresh=True) as run:
                 kinds = [e.value.get("kind") async for e in run if e.type == "notice"]
                 assert kinds == ["context_lost"]
 
