@@ -147,6 +147,6 @@ def test_of_an_agent_that_offers_no_options_none_is_recommended(tmp_path: Path) 
 
 def test_a_command_that_is_nearly_one_is_told_which(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
-        said = failed(home.run("statu"), "usage", 2)
-        assert "No such command 'statu'. Did you mean: status?" in said
+        said = failed(home.run("stetus"), "usage", 2)
+        assert "No such command 'stetus'. Did you mean: status?" in said
         assert "mean" not in failed(home.run("xyzzy"), "usage", 2)
