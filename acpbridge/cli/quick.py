@@ -13,8 +13,8 @@ from typing import Any, Final
 import click
 
 from acpbridge.cli import keys, tables
-from acpbridge.cli.output import fail, print_json, say
-from acpbridge.cli.root import paths
+from acpbridge.cli.output import command_line, fail, print_json, say
+from acpbridge.cli.root import home, paths
 from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.quick import Quick, connect
 from acpbridge.errors import EXIT_DAEMON, EXIT_FAILURE, EXIT_OK, BridgeError
@@ -63,6 +63,9 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
         print_json(shown)
     else:
         click.echo(tables.status_text(shown, questions))
+        keys_shown = {row["key"] for row in shown["sessions"]}
+        if any(question["sessionKey"] in keys_shown for question in questions):
+            say(f"see and answer questions: {command_line(home(ctx), 'permissions', '--watch')}")
     return EXIT_DAEMON if client is None else EXIT_OK
 
 
