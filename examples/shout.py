@@ -2,17 +2,19 @@
 
 from anyio import Path
 
-from acpbridge import Turn
+from acpbridge import PlanEntry, Turn
 
 
 async def shout(turn: Turn) -> str:
     """Serve one turn."""
-    turn.plan(["Show the change and ask", "Write shout.txt"])
+    ask, write = "Show the change and ask", "Write shout.txt"
+    turn.plan([PlanEntry(ask, "in_progress"), PlanEntry(write)])
     path, text = Path(turn.cwd, "shout.txt"), turn.text.upper() + "\n"
     old = await path.read_text() if await path.exists() else None
-    async with turn.tool("Write shout.txt", kind="edit") as call:
+    async with turn.tool(write, kind="edit") as call:
         call.diff("shout.txt", old, text)
         if not await call.ask():
             return "You said no, so I left it alone."
         await path.write_text(text)
+    turn.plan([PlanEntry(ask, "completed"), PlanEntry(write, "completed")])
     return f"I wrote it to {path.name}."

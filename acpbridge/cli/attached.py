@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acpbridge.cli.interrupts import obey
+from acpbridge.cli.keys import BEGIN
 from acpbridge.cli.output import command_line, on_terminal
 from acpbridge.cli.questions.asking import Asking, Inbox, Terminal
 from acpbridge.cli.terminal.screen import Screen, screen_of
@@ -168,7 +169,7 @@ async def _find(client: DaemonClient, key: str) -> tuple[str, Mapping[str, Any]]
         known = live or (await client.call("sessions", all=True))["sessions"]
         found = [row["key"] for row in known if row.get("state") != "closed"]
         if not found:
-            raise BridgeError("no_such_session", "There is no session to attach to.")
+            raise BridgeError("no_such_session", "There is no session to attach to.", hint=BEGIN)
         key = str(found[-1])
     shown = await client.call("status", key=key)
     if not shown["sessions"]:

@@ -5,7 +5,7 @@ bring it back, mean all of them.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -16,6 +16,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 NEWEST_LIVE = "The session that was started last, of those that live."
 NEWEST = "The session that was started last, of all on record."
+
+# What to do where there is nothing that could be listed.
+BEGIN: Final = "Begin one: acpbridge run 'Say hello'."
 
 
 def one_key(last: str) -> Callable[[Function], Function]:
@@ -56,6 +59,7 @@ def newest(rows: list[Any], *, on_record: bool) -> str:
         BridgeError: `no_such_session`, when there is none.
     """
     if not rows:
-        what = "No session is on record." if on_record else "No session is live."
-        raise BridgeError("no_such_session", what)
+        if on_record:
+            raise BridgeError("no_such_session", "No session is on record.", hint=BEGIN)
+        raise BridgeError("no_such_session", "No session is live.")
     return str(rows[-1]["key"])

@@ -135,7 +135,9 @@ class Accepting:
             and self._directory.may(Action.PROMPT, requester, session.key)
         ]
         if not found:
-            raise BridgeError("no_such_session", f"There is no session to go on with in {here}.")
+            message = f"There is no session to go on with in {here}."
+            hint = "Leave --continue out, or choose one: acpbridge sessions --all."
+            raise BridgeError("no_such_session", message, hint=hint)
         # Of those made in the same moment the one made last.
         return max(reversed(found), key=lambda session: session.record.created_at)
 

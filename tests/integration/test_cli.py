@@ -169,6 +169,9 @@ def test_a_question_is_answered_from_another_terminal(home: Home, tmp_path: Path
         assert f"answer {question['id']} --allow (or --deny, or --option OPTION)" in shown.err
         assert "rm -r /tmp/⟨U+202E⟩x" in shown.out
         assert home.session()["turn"]["waitsFor"] == "permission"
+        told = home.run("status")
+        assert f"question {question['id']}" in told.out
+        assert told.err.endswith(f"--home {home.path} permissions --watch\n")
         wrong = home.run("permissions", "answer", question["id"], "--option", "no-such")
         assert (wrong.code, trace.exists()) == (2, False)
         answer = home.run("permissions", "answer", question["id"], "--allow", "--json")

@@ -328,7 +328,7 @@ def test_login_runs_the_agents_own_on_our_streams(status: str, code: int, tmp_pa
         done = home.run("login", "codex", stdin="ann\n")
         assert (done.code, done.out) == (code, "in as ann\n"), done
         assert "running: codex-acp login" in done.err
-        assert ("did not succeed" in done.err) == (code == 7)
+        assert ("did not succeed (exit status 3).\nnext: " in done.err) == (code == 7)
 
 
 def test_login_of_a_configured_command_runs_that_very_program(tmp_path: Path) -> None:

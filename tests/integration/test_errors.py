@@ -147,6 +147,16 @@ def test_of_an_agent_that_offers_no_options_none_is_recommended(tmp_path: Path) 
 
 def test_a_command_that_is_nearly_one_is_told_which(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
-        said = failed(home.run("stetus"), "usage", 2)
-        assert "No such command 'stetus'. Did you mean: status?" in said
+        said = failed(home.run("permission"), "usage", 2)
+        assert "No such command 'permission'. Did you mean: permissions?" in said
         assert "mean" not in failed(home.run("xyzzy"), "usage", 2)
+
+
+def test_where_no_session_is_none_is_to_be_listed(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home)
+        for words in (("logs", "--last"), ("restart", "--last"), ("attach", "--last")):
+            said = failed(home.run(*words), "no_such_session", 4)
+            assert said.endswith("\nnext: Begin one: acpbridge run 'Say hello'.\n")
+        said = failed(home.run("run", "hi", "--continue"), "no_such_session", 4)
+        assert "\nnext: Leave --continue out, or " in said

@@ -79,6 +79,7 @@ def test_the_example_does_the_same_in_a_program_and_behind_the_daemon(
         "permission_asked",
         f"permission_decided {'allow' if allow else 'deny'}",
         f"update tool_call_update {'completed' if allow else 'failed'}",
+        *(["update plan"] if allow else []),
         "update agent_message_chunk",
         "turn_ended",
     ]

@@ -7,7 +7,7 @@ import click
 
 from acpbridge.cli.output import say
 from acpbridge.cli.root import here, paths
-from acpbridge.errors import EXIT_LOGIN, EXIT_OK, BridgeError
+from acpbridge.errors import EXIT_OK, BridgeError
 
 
 @click.command(
@@ -49,5 +49,5 @@ def login(ctx: click.Context, agent: str, *, method: str) -> int:
         raise BridgeError("start_failed", message, hint=facts.install_hint or None) from None
     if status == 0:
         return EXIT_OK
-    say(f"the login of {definition.id} did not succeed (exit status {status})")
-    return EXIT_LOGIN
+    message = f"The login of {definition.id} did not succeed (exit status {status})."
+    raise BridgeError("auth_required", message, hint=facts.login_hint or None)

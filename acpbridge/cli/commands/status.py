@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from acpbridge.cli import moments, options, tables
-from acpbridge.cli.output import print_json
+from acpbridge.cli.output import command_line, print_json, say
 from acpbridge.cli.reaching import no_daemon
-from acpbridge.cli.root import paths
+from acpbridge.cli.root import home, paths
 from acpbridge.daemon.quick import connect
 from acpbridge.errors import EXIT_DAEMON, EXIT_OK
 
@@ -39,6 +39,9 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
         print_json(shown)
     else:
         click.echo(tables.status_text(shown, questions))
+        keys_shown = {row["key"] for row in shown["sessions"]}
+        if any(question["sessionKey"] in keys_shown for question in questions):
+            say(f"see and answer questions: {command_line(home(ctx), 'permissions', '--watch')}")
     return EXIT_DAEMON if client is None else EXIT_OK
 
 

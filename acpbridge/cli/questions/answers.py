@@ -96,10 +96,13 @@ def ways(question: Question) -> str:
     """Return the prompt that says what may be typed."""
     count = len(options(question))
     numbers = {0: "", 1: "1, "}.get(count, f"1-{count}, ")
-    once = [o for o in options(question) if o.get("kind") == OptionKind.ALLOW_ONCE]
-    # With none, or among several, `y` would answer nothing.
-    yes = "y = allow once, " if len(once) == 1 else ""
+    yes = "y = allow once, " if one_allows(question) else ""
     return f"answer [{numbers}{yes}d = deny, ? = help]: "
+
+
+def one_allows(question: Question) -> bool:
+    """Tell whether `allow` means one option: with none, or among several, it answers nothing."""
+    return sum(o.get("kind") == OptionKind.ALLOW_ONCE for o in options(question)) == 1
 
 
 def _switches(question: Question) -> bool:

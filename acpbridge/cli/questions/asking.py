@@ -14,7 +14,7 @@ import anyio
 from acpbridge.cli import moments
 from acpbridge.cli.output import command_line, lines, styled, terminal_width
 from acpbridge.cli.questions.alert import alert
-from acpbridge.cli.questions.answers import HELP, Answer, Word, parse, ways
+from acpbridge.cli.questions.answers import HELP, Answer, Word, one_allows, parse, ways
 from acpbridge.cli.questions.colours import coloured
 from acpbridge.cli.questions.question import Question, how_decided, options, render, wrapped
 from acpbridge.cli.terminal.screen import Prompt, Screen
@@ -68,7 +68,8 @@ class Inbox:
 def waits(question: Question, home: str | None) -> str:
     """Return the line that tells where a question waits and what answers it."""
     command = command_line(home, "permissions", "answer", str(question.get("id")))
-    return f"the question waits in the inbox; answer it with: {command} --allow (or --deny)"
+    way = "--allow" if one_allows(question) else "--option OPTION"
+    return f"the question waits in the inbox; answer it with: {command} {way} (or --deny)"
 
 
 def taken_back(decision: Mapping[str, Any]) -> str:
