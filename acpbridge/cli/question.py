@@ -37,6 +37,10 @@ DIFF_LIMIT: Final = 2_000
 # A value that takes more than this is spread over lines, as it is easier to read. Characters.
 LONG_VALUE: Final = 120
 
+# A value that is nested deeper stays on one line: every line of it would be mostly blanks, and a
+# megabyte of input would become hundreds. Levels.
+DEEPEST: Final = 20
+
 # As a person knows it from other tools that show changes.
 NO_LINE_END: Final = "(no line end)"
 
@@ -232,7 +236,7 @@ def _input_lines(value: Any) -> Iterator[str]:
 def _named(name: str, value: Any) -> Iterator[str]:
     """Name a value on one line, or, where it has several, on lines of its own."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, str) and len(text) > LONG_VALUE:
+    if not isinstance(value, str) and len(text) > LONG_VALUE and not _deeper(value, DEEPEST):
         text = json.dumps(value, ensure_ascii=False, indent=2)
     head = f"  {escape(name):<8}"
     split = text.splitlines()
@@ -242,6 +246,14 @@ def _named(name: str, value: Any) -> Iterator[str]:
     yield head
     # Other line ends than "\n" are not line ends to a shell: they are spelt out.
     yield from (f"{MARGIN}{escape(line)}" for line in text.split("\n"))
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Tell whether a value is nested in more than so many levels."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(item, levels - 1) for item in inner)
 
 
 def _is_diff(block: Any) -> bool:

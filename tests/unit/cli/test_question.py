@@ -1,5 +1,6 @@
 """A question shows what will happen, in full, and nothing in it can pass for a row of ours."""
 
+import json
 from typing import Any
 
 import pytest
@@ -218,3 +219,12 @@ def test_case_58_a_megabyte_of_anything_is_wrapped_in_no_time() -> None:
     for text in ("A" * 1_000_000, "\u6f22" * 300_000, "a\u0301" * 300_000):
         asked = {**question(rawInput={"command": text}), "title": text}
         assert max(map(cell_len, render(asked, width=80).splitlines()[:100])) <= 80
+
+
+def test_an_input_that_is_nested_deeply_takes_no_more_room_than_it_has() -> None:
+    value: Any = ["x"] * 100_000
+    for _ in range(180):
+        value = [value]
+    shown = render({"id": "p1", "subject": {"rawInput": {"deep": value}}, "options": []}, width=80)
+    assert len(shown) < 3 * len(json.dumps(value))
+    assert shown.count("x") >= 100_000
