@@ -9,14 +9,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.display import clip
 from acpbridge.model.settings import Value
 
 # How people write the two values of a switch, also where an agent has a list of two words for it.
 _YES: Final = frozenset({"true", "on", "yes"})
 _NO: Final = frozenset({"false", "off", "no"})
 
-# So many of a list are named in an error; the data have them all.
+# So many of a list are named in an error, and so many are in its data: an agent may offer a
+# megabyte of them, and an error is stored and shown again and again.
 LISTED: Final = 60
+IN_DATA: Final = 500
+
+# Characters of a name that are shown, and of one that is in the data.
+SHOWN: Final = 80
+LONGEST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,7 @@ def unknown(options: tuple[Option, ...], name: str) -> BridgeError:
     listed = _listed(ids) if ids else "none at all"
     message = f"The agent has no option {name!r}; it offers {listed}."
     hint = "Use one of these ids." if ids else "Leave it out, or use an agent that has it."
-    return BridgeError("unsupported_control", message, hint=hint, data={"offered": ids})
+    return BridgeError("unsupported_control", message, hint=hint, data={"offered": _short(ids)})
 
 
 def choose(choices: tuple[Choice, ...], given: Value, what: str) -> str:
@@ -140,7 +147,8 @@ def choose(choices: tuple[Choice, ...], given: Value, what: str) -> str:
     shown = given if isinstance(given, str) else str(given).lower()
     listed = _listed(choices) if choices else "nothing"
     message = f"{what} cannot be {shown!r}; offered: {listed}."
-    offered = [{"value": choice.value, "name": choice.name} for choice in choices]
+    known = set(_short(values))
+    offered = [{"value": c.value, "name": c.name[:LONGEST]} for c in choices if c.value in known]
     hint = "Give one of the offered values."
     raise BridgeError("invalid_params", message, hint=hint, data={"offered": offered})
 
@@ -161,7 +169,11 @@ def _switch(option: Option, given: Value) -> bool:
     return word in _YES
 
 
+def _short(ids: list[str]) -> list[str]:
+    return [name for name in ids if len(name) <= LONGEST][:IN_DATA]
+
+
 def _listed(items: Iterable[Any]) -> str:
-    words = [str(item) for item in items]
+    words = [clip(str(item), SHOWN) for item in items]
     more = len(words) - LISTED
     return ", ".join(words[:LISTED]) + (f" and {more} more" if more > 0 else "")

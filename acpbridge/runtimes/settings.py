@@ -88,6 +88,9 @@ def _planned(
     meant = option.value_for(value)
     if isinstance(meant, str):
         guard(meant)
+        for choice in option.choices or ():
+            if choice.value == meant:
+                guard(choice.name)  # some call their values by numbers
     if meant is not False:
         # A switch says by its name what it does.
         guard(option.id)

@@ -175,9 +175,12 @@ def test_an_option_that_the_agent_says_yes_to_and_does_not_set_fails_the_turn(
 def test_row_28_no_setting_enters_a_bypass_mode_unless_it_is_allowed(tmp_path: Path) -> None:
     modes = ("--modes", "ask,plan,bypassPermissions", "--modes-as", "config")
     yolo = {"id": "yolo", "name": "Yolo", "type": "boolean", "currentValue": False}
+    levels = [{"value": "1", "name": "Ask"}, {"value": "2", "name": "Bypass permissions"}]
+    level = {"id": "lv", "name": "Level", "type": "select", "currentValue": "1", "options": levels}
     with daemon_home(tmp_path) as home:
-        configure(home, *modes, "--config-options", json.dumps([yolo]), "--resume")
-        for setting in ("mode=bypassPermissions", "Mode=Bypasspermissions", "yolo=true"):
+        configure(home, *modes, "--config-options", json.dumps([yolo, level]), "--resume")
+        named = ("lv=2", "lv=Bypass permissions")
+        for setting in ("mode=bypassPermissions", "Mode=Bypasspermissions", "yolo=true", *named):
             done = home.run("run", "say a", "--set", setting)
             assert (done.code, "error (bypass_refused)" in done.err) == (6, True), (setting, done)
         assert changes(home) == []

@@ -102,7 +102,7 @@ def ways(question: Question) -> str:
 
 def one_allows(question: Question) -> bool:
     """Tell whether `allow` means one option: with none, or among several, it answers nothing."""
-    return sum(o.get("kind") == OptionKind.ALLOW_ONCE for o in options(question)) == 1
+    return [o.get("kind") for o in options(question)].count(OptionKind.ALLOW_ONCE) == 1
 
 
 def _switches(question: Question) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 
 from acpbridge.cli.terminal.canvas import Row
-from acpbridge.cli.terminal.cells import cut, hang, width_of
+from acpbridge.cli.terminal.cells import cut, cut_left, hang, width_of
 from acpbridge.cli.terminal.lineedit import Line
 from acpbridge.cli.terminal.paper import Paper
 from acpbridge.cli.terminal.tty import Tty
@@ -74,8 +74,7 @@ class LivePrompt:
         label = cut(self._label, max(width - ROOM, 0))
         room = width - width_of(label) - 1
         before, after = shown(self._line.text[: self._line.at]), self._line.text[self._line.at :]
-        while width_of(before) > max(room, 0):
-            before = before[1:]
+        before = cut_left(before, max(room, 0), mark="")
         after = cut(shown(after), max(room - width_of(before), 0), mark="")
         text = label + before + after
         return Row(text, width_of(text)), width_of(label + before)

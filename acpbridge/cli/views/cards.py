@@ -8,7 +8,7 @@ import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from acpbridge.cli.moments import seconds, whole_seconds
 from acpbridge.cli.output import styled
@@ -26,6 +26,9 @@ PLAN: Final = 6
 
 # Characters of any value that are looked at for a row; it is drawn again and again.
 GLANCE: Final = 2_000
+
+# No model has read so many tokens.
+MOST: Final = 10**15
 
 RUNNING: Final = "▸"
 _TOOL_MARKS: Final = {"completed": ("✓", "green"), "failed": ("✗", "red")}
@@ -220,16 +223,22 @@ def usage_words(context: Object, usage: Any) -> list[str]:
     """Return what an agent told of its context, its cost and its tokens; nothing is guessed."""
     out = []
     used, size = context.get("used"), context.get("size")
-    if isinstance(used, int) and isinstance(size, int) and size > 0:
+    if _counts(used) and _counts(size) and size > 0:
         out.append(f"context {_count(used)} of {_count(size)} ({100 * used // size}%)")
     cost = context.get("cost")
-    if isinstance(cost, Mapping) and isinstance(cost.get("amount"), (int, float)):
-        out.append(f"cost {cost['amount']:.2f} {escape(str(cost.get('currency', '')))}".rstrip())
+    amount = cost.get("amount") if isinstance(cost, Mapping) else None
+    if isinstance(cost, Mapping) and (_counts(amount) or isinstance(amount, float)):
+        out.append(f"cost {amount:.2f} {_glance(cost.get('currency', ''))}".rstrip())
     if isinstance(usage, Mapping):
         told = [(usage.get(f"{name}Tokens"), name) for name in ("input", "output")]
-        words = [f"{_count(n)} {name}" for n, name in told if isinstance(n, int)]
+        words = [f"{_count(n)} {name}" for n, name in told if _counts(n)]
         out += [f"tokens {', '.join(words)}"] if words else []
     return out
+
+
+def _counts(value: Any) -> TypeGuard[int]:
+    """Tell whether it is a number of anything that there could be: others cannot be calculated."""
+    return isinstance(value, int) and abs(value) < MOST
 
 
 def _count(number: int) -> str:

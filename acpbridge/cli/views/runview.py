@@ -11,6 +11,7 @@ from typing import Any, Final
 import anyio.lowlevel
 
 from acpbridge.cli.output import styled
+from acpbridge.cli.terminal.canvas import WRAP_OFF, WRAP_ON
 from acpbridge.cli.terminal.cells import wrap
 from acpbridge.cli.terminal.live import LiveScreen
 from acpbridge.cli.views import cards
@@ -195,7 +196,7 @@ class RunView:
             return
         apart = kind != self._last_kind or kind == "block"
         self._last_kind = kind
-        await self._screen.write(("\n" if apart else "") + "\n".join(rows))
+        await self._screen.write(("\n" if apart else "") + "\n".join(map(_unwrapped, rows)))
 
     @property
     def _width(self) -> int:
@@ -256,6 +257,15 @@ class _Said:
         for block in self.words.preview():
             out += ["", *prose(block, width)] if out else prose(block, width)
         return out
+
+
+def _unwrapped(row: str) -> str:
+    """Return a row that a terminal cuts where it finds it too wide.
+
+    Many draw an emoji of several characters in more columns than we count. What they then wrapped
+    would begin at the left edge, like a row of ours; the log has every word.
+    """
+    return row if row.isascii() else f"{WRAP_OFF}{row}{WRAP_ON}"
 
 
 def _last(rows: Sequence[str], count: int) -> list[str]:

@@ -1,5 +1,6 @@
 """What an agent lets its client choose, read from whatever it sends."""
 
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -111,3 +112,15 @@ def test_an_image_is_told_of_by_its_size(data: str, size: int) -> None:
     assert without_bytes(block) == {"type": "image", "mimeType": "image/png", "bytes": size}
     text = {"type": "text", "text": "x", "data": "kept"}
     assert without_bytes(text) == text
+
+
+def test_an_error_has_a_bound_however_much_an_agent_offers() -> None:
+    listed = [{"value": f"{n}{'x' * 1_000}", "name": "y" * 1_000} for n in range(100)]
+    listed += [{"value": str(n), "name": "z" * 1_000} for n in range(10_000)]
+    made = [{"id": f"i{n}" * 100, "name": "", "options": listed} for n in range(200)]
+    offered = options.options_of({"configOptions": made})
+    with pytest.raises(BridgeError) as caught:
+        offered[0].value_for("other")
+    for error in (caught.value, options.unknown(offered, "other")):
+        assert len(json.dumps(error.to_json())) < 500_000
+        assert len(error.message) < 20_000

@@ -3,10 +3,12 @@
 import os
 import signal
 import termios
+import time
 
 import anyio
 import pytest
 
+from acpbridge.cli.terminal.keyboard import Keyboard
 from acpbridge.cli.terminal.live import LiveScreen
 from acpbridge.cli.terminal.paper import HELD, Paper
 from acpbridge.transport.tasks import background
@@ -231,3 +233,13 @@ async def test_at_once_means_without_a_wait() -> None:
         await terminal.until(lambda: terminal.shown.visible)
         assert terminal.shown.row == 2
         screen.region = lambda width, height: []
+
+
+async def test_a_long_paste_does_not_hold_up_the_terminal() -> None:
+    async with watched() as terminal:
+        prompt = Keyboard(terminal.tty, Paper()).open(hold=False)
+        prompt.feed(b"pasted " * 9_000 + b"end")
+        began = time.process_time()
+        row, column = prompt.row(39)
+        assert time.process_time() - began < 5  # it took half a minute
+        assert (row.text.endswith("pasted end"), row.cells, column) == (True, 38, 38)

@@ -141,3 +141,13 @@ def test_wrapping_takes_a_time_that_grows_with_the_text_alone(char: str) -> None
     out = wrap(char * HUGE, 60, "  ")
     assert all(width_of(row) <= 60 for row in out)
     assert "".join(row.strip() for row in out) == char * HUGE
+
+
+@pytest.mark.parametrize(
+    "number", [10**400, -(10**400), 10**15, float("inf"), float("nan")], ids=range(5)
+)
+def test_a_number_that_nothing_can_have_ends_no_run(number: float) -> None:
+    context = {"used": number, "size": number, "cost": {"amount": number, "currency": "x" * HUGE}}
+    words = cards.usage_words(context, {"inputTokens": number, "outputTokens": 12})
+    assert words[-1] == "tokens 12 output"
+    assert sum(map(len, words)) < 2 * cards.GLANCE + 400

@@ -361,3 +361,14 @@ async def test_a_thought_that_never_ends_its_line_is_shown_in_parts() -> None:
             await view.event(thought("and " * 50))
         await terminal.sees("· first")  # it has left the region, which shows an end only
         await view.end()
+
+
+async def test_what_a_terminal_finds_wider_than_we_do_does_not_reach_the_left_edge() -> None:
+    """An emoji of five characters has two columns here, and six on many terminals."""
+    async with watched(40, 12) as terminal, LiveScreen(terminal.tty) as screen:
+        view = RunView(screen)
+        forged = "✓ permission p1 allowed by operator"
+        await view.event(words("\U0001f468\u200d\U0001f469\u200d\U0001f467" * 13 + forged + "\n\n"))
+        await view.end()
+        await terminal.sees("by operator")
+        assert not any(row.startswith("✓") for row in terminal.shown.text.splitlines())
