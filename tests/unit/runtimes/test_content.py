@@ -40,7 +40,7 @@ def test_only_a_file_has_a_path(uri: str, path: str) -> None:
 
 
 def turn(host: Recorder) -> Turn:
-    return Turn((), "/work", (), host)
+    return Turn((), "/src", (), host)
 
 
 async def test_a_diff_names_its_file_to_whoever_is_asked() -> None:
@@ -50,17 +50,17 @@ async def test_a_diff_names_its_file_to_whoever_is_asked() -> None:
         call.diff("b", None, "new")
         assert await call.ask()
     _, first, second, _ = host.updates
-    assert [place["path"] for place in first["locations"]] == ["/work/b", "/work/a"]
+    assert [place["path"] for place in first["locations"]] == ["/src/b", "/src/a"]
     assert "locations" not in second
-    assert host.asks[0].subject.locations == ("/work/b", "/work/a")
-    assert [item["path"] for item in host.asks[0].subject.content] == ["/work/a", "/work/b"]
+    assert host.asks[0].subject.locations == ("/src/b", "/src/a")
+    assert [item["path"] for item in host.asks[0].subject.content] == ["/src/a", "/src/b"]
 
 
 async def test_a_question_alone_shows_absolute_paths_too() -> None:
     host = Recorder(deny)
     diff = {"type": "diff", "path": "sub/../a", "oldText": None, "newText": "x"}
     assert not await turn(host).ask("Write it", kind="edit", content=[diff])
-    assert host.asks[0].subject.locations == ("/work/sub/../a",)
+    assert host.asks[0].subject.locations == ("/src/sub/../a",)
 
 
 @pytest.mark.parametrize("options", [[], {}, ["a", "a"], ["reject_once"], {"reject_once": "No"}])
