@@ -25,12 +25,13 @@ def note(path: Path, reasons: Mapping[str, CloseReason]) -> None:
     Raises:
         BridgeError: `store_full` where it cannot be written; the kill can go on without.
     """
-    lines = [json.dumps({"key": key, "reason": why}) + "\n" for key, why in reasons.items()]
+    lines = [json.dumps({"key": key, "reason": why}) for key, why in reasons.items()] + [""]
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags, 0o600)
         try:
-            os.write(fd, "".join(lines).encode())
+            # On a line of its own, should a full disk have torn the one before.
+            os.write(fd, "\n".join(["", *lines]).encode())
         finally:
             os.close(fd)
     except OSError as error:

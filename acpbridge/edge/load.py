@@ -106,8 +106,7 @@ def _from_file(name: str) -> ModuleType:
     if not path.is_file():
         hint = "Give the path of a file that is there, with its .py."
         raise BridgeError("usage", f"There is no file {path}.", hint=hint)
-    # Under its own name unless that is taken: a file may be called as a module of the library.
-    own = path.stem if path.stem not in sys.modules else f"agent_file_{path.stem}"
+    own = f"agent_file_{path.stem}" if _is_taken(path.stem) else path.stem
     spec = importlib.util.spec_from_file_location(own, path)
     assert spec is not None
     assert spec.loader is not None
@@ -120,6 +119,11 @@ def _from_file(name: str) -> ModuleType:
         # The boundary of a call: somebody else's file.
         raise _failed(f"The file {path}", error) from error
     return module
+
+
+def _is_taken(name: str) -> bool:
+    """Tell whether a name is that of another module, imported or not: that must stay what it is."""
+    return name in sys.modules or "." in name or importlib.util.find_spec(name) is not None
 
 
 def _failed(what: str, error: BaseException) -> BridgeError:

@@ -65,3 +65,12 @@ def test_all_that_was_spawned_below_a_session_ends_with_it_g12() -> None:
         "c": CloseReason.KILLED,
         "b": CloseReason.KILLED,
     }
+
+
+def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "killed"
+    killed.note(path, {ONE: CloseReason.KILLED})
+    with path.open("ab") as file:
+        file.write(b'{"key": "agent:a:acp:9", "rea')
+    killed.note(path, {TWO: CloseReason.KILLED})
+    assert list(killed.noted(path)) == [ONE, TWO]

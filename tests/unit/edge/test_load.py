@@ -111,3 +111,15 @@ def test_a_traceback_begins_where_somebody_elses_code_does(file: Path) -> None:
 def test_the_name_of_an_entry_is_that_of_the_agent() -> None:
     assert name_of("/a/b.py:one") == "one"
     assert name_of("shop.agents:team.one") == "team-one"
+
+
+def test_a_file_never_becomes_a_module_that_was_only_not_imported_yet(tmp_path: Path) -> None:
+    path = tmp_path / "this.py"  # of the standard library, and imported by nobody
+    path.write_text("async def agent(turn): ...\n", encoding="utf-8")
+    try:
+        load_entry(f"{path}:agent")
+        assert "this" not in sys.modules
+    finally:
+        sys.path.remove(str(tmp_path))
+        for name in ("this", "agent_file_this"):
+            sys.modules.pop(name, None)
