@@ -27,10 +27,11 @@ from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
 from acpbridge.daemon import killed
 from acpbridge.daemon.configfile import ConfigFile
+from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
-from acpbridge.daemon.server import Duties, Server
+from acpbridge.daemon.server import Server
 from acpbridge.daemon.system import RandomIds, SystemClock, faults_from
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind

@@ -6,7 +6,6 @@ inside a supervised tree is an agent, whatever it says. Below is `RouterApi`; no
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
+from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import check_idle
 from acpbridge.daemon.params import (
     count_of,
@@ -57,6 +57,9 @@ log = structlog.get_logger(__name__)
 # Clients at once: 100 turns each have one, and a person a few more.
 MAX_CLIENTS: Final = 512
 
+# Logs that one client follows at once: a dashboard has a few dozen. Each costs a task.
+MAX_FOLLOWED: Final = 128
+
 # When no descriptor is left for a client, the next look is so much later. Seconds.
 ACCEPT_PAUSE: Final = 0.2
 
@@ -67,29 +70,6 @@ AGENT_LINE: Final = 1024 * 1024
 
 # A follower that takes no byte for this long is let go, with the number to resume from. Seconds.
 STALLED: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Duties:
-    """What the server is handed besides the router.
-
-    Attributes:
-        owner_of: whose tree a pid is in, by ancestry and marker; blocks for a few reads.
-        vanished: told of a client that is gone.
-        stop: begins the end of the daemon; True ends it without politeness.
-        denied: told of a connection that was refused.
-        limit: bytes of one line.
-        stopping: whether the daemon is on its way out.
-        notify: how a command calls the person at its terminal.
-    """
-
-    owner_of: Callable[[int], str | None]
-    vanished: Callable[[str], Awaitable[None]]
-    stop: Callable[[bool], None]
-    denied: Callable[[int, int], Awaitable[None]]
-    limit: int
-    stopping: Callable[[], bool] = lambda: False
-    notify: Callable[[], str] = lambda: "bell"
 
 
 class Server:
@@ -351,12 +331,19 @@ class _Client:
             live=params.get("live", True) is not False,
             stored=params.get("stored") is True,
         )
+        self._check_followers()
         following = await self._router.follow(text(params, "key"), after, self._who, span)
         return {**self._push_all(following), "newest": following.newest}
 
     async def _watch(self, params: Mapping[str, Any]) -> dict[str, Any]:
         del params
+        self._check_followers()
         return self._push_all(await self._router.watch(self._who))
+
+    def _check_followers(self) -> None:
+        if len(self._following) >= MAX_FOLLOWED:
+            message = f"This connection follows {MAX_FOLLOWED} logs already."
+            raise BridgeError("busy", message, hint="Let go of one, or open another connection.")
 
     def _push_all(self, following: Following) -> dict[str, Any]:
         number = next(self._numbers)

@@ -5,7 +5,7 @@ from typing import Any
 
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Question
-from acpbridge.model.requesters import Requester
+from acpbridge.model.requesters import Requester, Role
 from acpbridge.router import view
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
@@ -46,14 +46,17 @@ class Looking:
             for session in shown
         ]
         live = [session for session in visible if session.live]
-        warnings = [*self._around.notices(), *self._around.config().warnings]
+        # What concerns the whole daemon may name sessions of others: it is no agent's to read.
+        whole = requester.role is not Role.AGENT
+        warnings = [*self._around.notices(), *self._around.config().warnings] if whole else []
+        unowned = await self._inspector.unowned() if whole else []
         silent = view.silent(visible, self._services.clock.monotonic())
         return {
             "daemon": self._around.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
             ),
             "sessions": rows,
-            "unowned": [view.unowned(p) for p in await self._inspector.unowned()],
+            "unowned": [view.unowned(p) for p in unowned],
             "pendingPermissions": sum(len(pending[session.key]) for session in visible),
             "warnings": [*warnings, *view.shared_directories(live), *silent],
             "observedAt": self._services.now(),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from acpbridge import __version__
+from acpbridge.daemon.server import MAX_FOLLOWED
 from acpbridge.daemon.wire import MOST_KEYS, WIRE_VERSION
 from acpbridge.errors import BridgeError
 from tests.integration.daemon_home import Home, daemon_home
@@ -53,3 +54,13 @@ def test_a_notification_of_a_wrong_shape_costs_nobody_the_connection(home: Home)
         send(id=2, method="matching", params={})
         assert json.loads(file.readline())["id"] == 2
     assert "failed" not in home.run("daemon", "logs").out
+
+
+def test_no_client_follows_without_end(home: Home) -> None:
+    with client(home) as daemon:
+        for _ in range(MAX_FOLLOWED):
+            daemon.call("watch")
+        with pytest.raises(BridgeError) as caught:
+            daemon.call("watch")
+        assert caught.value.code == "busy"
+        assert daemon.call("matching")["keys"] == []

@@ -802,3 +802,12 @@ async def test_what_an_agent_may_see_is_found_in_one_pass_over_many_sessions(
         began = time.process_time()
         assert [s.key for s in directory.visible(agent_in(top))] == [top, child]
         assert time.process_time() - began < 5  # it took a minute
+
+
+async def test_what_concerns_the_whole_daemon_is_told_to_no_agent(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        run = await w.run("wait", one_shot=False)
+        assert "look here" in (await w.router.status("", OPERATOR))["warnings"]
+        told = await w.router.status("", agent_in(run.key))
+        assert [row["key"] for row in told["sessions"]] == [str(run.key)]
+        assert (told["warnings"], told["unowned"]) == ([], [])
