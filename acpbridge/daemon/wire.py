@@ -6,7 +6,8 @@ from acpbridge.errors import BridgeError
 
 # Raised when a call changes its meaning; a client and a daemon must have the same. `hello` and
 # `stop` never change theirs: they are how a newer client gets rid of an older daemon.
-WIRE_VERSION: Final = 1
+# 2: a run carries `fresh`, settings and MCP servers, which an older daemon would pass over.
+WIRE_VERSION: Final = 2
 
 # One limit for connect and hello: a frozen daemon accepts and never answers. Seconds.
 HELLO_LIMIT: Final = 5.0
@@ -30,7 +31,10 @@ def check_versions(mine: str, theirs: str, their_wire: object) -> None:
         BridgeError: `daemon_version`, naming both.
     """
     if their_wire != WIRE_VERSION or _numbers(mine) > _numbers(theirs):
-        message = f"This is acpbridge {mine}; the daemon that runs is {theirs}."
+        message = (
+            f"This is acpbridge {mine} (wire {WIRE_VERSION}); "
+            f"the daemon that runs is {theirs} (wire {their_wire})."
+        )
         raise BridgeError("daemon_version", message)
 
 
