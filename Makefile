@@ -17,7 +17,7 @@ check: ## format, lint, spelling, types, layers
 	$(PYTHON) -m ruff check .
 	$(dir $(PYTHON))codespell
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest -q tests/unit/test_layers.py
+	$(PYTHON) -m pytest -q -n 0 tests/unit/test_layers.py
 
 test: ## all tests but the real agents; ARGS='-k case_24' for some of them
 	PYTHONWARNDEFAULTENCODING=1 $(PYTHON) -m pytest $(ARGS)
@@ -27,4 +27,4 @@ test-all: ## the unit tests on Python 3.11, 3.12 and 3.13, whichever are install
 
 real: ## the real agents, from npm, against a scripted model
 	$(PYTHON) -m tests.real.install
-	$(PYTHON) -m pytest -m real tests/real $(ARGS)
+	$(PYTHON) -m pytest -n 0 -m real tests/real $(ARGS)

@@ -8,5 +8,7 @@ SLOW = ("pydantic", "structlog", "rich", "psutil", "yaml", "click")
 
 def test_serving_an_agent_imports_nothing_slow() -> None:
     code = f"import acpbridge.serving.root, sys; print(sorted({{*{SLOW}}} & {{*sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
     assert done.stdout == "[]\n"
