@@ -48,7 +48,7 @@ def test_ready_is_the_answer_to_initialize_and_nothing_else(state: Life, what: I
         assert (state, what) == (Life.STARTING, Input.INITIALIZED)
 
 
-@pytest.mark.parametrize("state", ALIVE)
+@pytest.mark.parametrize("state", sorted(ALIVE))
 def test_a_death_that_nobody_asked_for_is_told(state: Life) -> None:
     assert step(state, Input.EXITED).action is Action.TELL
     assert step(state, Input.TREE_GONE).action is Action.TELL
