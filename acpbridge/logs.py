@@ -118,6 +118,16 @@ class LogFile:
             os.close(fd)
 
 
+def news(record: logging.LogRecord) -> bool:
+    """Tell whether a record of the event loop's is worth telling.
+
+    Of a socket that becomes readable in the very moment in which the wait for it is cancelled, the
+    loop says that the future has a state already. It is no fault, and nothing is lost by it.
+    """
+    raised = record.exc_info[0] if record.exc_info else None
+    return raised is None or raised.__name__ != "InvalidStateError"
+
+
 def _configure(sink: _Sink, redact: Redact, level: int) -> None:
     def redacted(
         _logger: Any, _method: str, event: MutableMapping[str, Any]
@@ -125,6 +135,7 @@ def _configure(sink: _Sink, redact: Redact, level: int) -> None:
         clean: MutableMapping[str, Any] = redact(dict(event))
         return clean
 
+    logging.getLogger("asyncio").addFilter(news)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -3,11 +3,16 @@
 A log takes the descriptors 1 and 2 of its process, so each runs in a process of its own.
 """
 
+import asyncio
 import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
+import structlog
 
 from acpbridge import logs
 from acpbridge.cli.commands import daemon_log
@@ -127,3 +132,25 @@ log.info("to nobody")
 os._exit(7)
 """
     assert logged(tmp_path / "daemon.log", code).returncode == 7
+
+
+async def test_a_wait_that_was_cancelled_as_its_socket_became_ready_is_no_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def fault() -> None:
+        raise LookupError
+
+    over = loop.create_future()
+    over.cancel()
+    try:
+        logs.to_stderr(quiet=True)
+        loop.call_soon(over.set_result, None)
+        loop.call_soon(fault)
+        await asyncio.sleep(0)
+    finally:
+        logging.getLogger("asyncio").removeFilter(logs.news)
+        structlog.reset_defaults()
+    told = [record.exc_info[0] for record in caplog.records if record.exc_info]
+    assert told == [LookupError]
