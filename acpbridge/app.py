@@ -188,26 +188,12 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
         base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
     clock = base.clock
     supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
-    session_log = SessionLog(
-        paths.home,
-        clock,
-        info.epoch,
-        redactor.json_line,
-        faults,
-        on_failure=base.store_failed,
-    )
+    session_log = _session_log(base)
     audit = Audit.open(
         paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
     )
     try:
-        errands = Errands(
-            supervisor,
-            command=lambda: configuration.current().notify.command,
-            env=os.environ,
-            home=str(paths.home),
-            redact=redactor.text,
-            told=base.called,
-        )
+        errands = _errands(base, supervisor)
         async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
             now = clock.wall().isoformat(timespec="milliseconds")
             await ledger.recover(now, killed.noted(paths.killed))
@@ -226,6 +212,28 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
                 yield Opened(router, supervisor, audit)
     finally:
         audit.close()
+
+
+def _session_log(base: _Base) -> SessionLog:
+    return SessionLog(
+        base.paths.home,
+        base.clock,
+        base.info.epoch,
+        base.redactor.json_line,
+        base.faults,
+        on_failure=base.store_failed,
+    )
+
+
+def _errands(base: _Base, supervisor: Supervisor) -> Errands:
+    return Errands(
+        supervisor,
+        command=lambda: base.configuration.current().notify.command,
+        env=os.environ,
+        home=str(base.paths.home),
+        redact=base.redactor.text,
+        told=base.called,
+    )
 
 
 def _broker(base: _Base, audit: Audit, sink: _Sink) -> PermissionBroker:

@@ -36,7 +36,7 @@ def _put(draft: Path, target: Path, *, force: bool) -> None:
         draft.replace(target)
         return
     # Unlike a rename, a link never replaces what has come up meanwhile.
-    with suppress(PermissionError, NotImplementedError):
+    with suppress(PermissionError):
         try:
             target.hardlink_to(draft)
         except FileExistsError:

@@ -191,7 +191,8 @@ def test_g26_a_line_and_its_tree_are_redacted_alike(tree: Any, ascii_only: bool)
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_taken(line: bytes) -> None:
-    Redactor([("MY_TOKEN", PASSWORD)]).json_line(line)
+    redactor = Redactor([("MY_TOKEN", PASSWORD)])
+    assert PASSWORD.encode() not in redactor.json_line(line + PASSWORD.encode() + line)
 
 
 SECRETS = [*TOKENS.values(), *OTHERS, KEY, PASSWORD, "two\nlines here"]

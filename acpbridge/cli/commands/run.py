@@ -2,9 +2,8 @@
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,6 +11,9 @@ from acpbridge.cli.caller import environment
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
+
+if TYPE_CHECKING:
+    from acpbridge.router.api import RunRequest
 
 FORMATS: Final = ("text", "json", "quiet")
 MODES: Final = ("run", "session")
@@ -118,19 +120,10 @@ def run(  # noqa: PLR0913 - one for each option
     not end normally, 6 the agent is missing, died or did not start, 7 it needs a login, 8 the
     daemon cannot be reached, 130 cancelled by a person.
     """
-    if session is not None and (go_on or agent is not None):
-        raise click.UsageError("--session goes with neither --continue nor --agent.", ctx)
-    if go_on and agent is not None:
-        raise click.UsageError("Give --continue or --agent, not both.", ctx)
-    if fresh and session is None and not go_on:
-        raise click.UsageError("--fresh goes with --session or --continue.", ctx)
+    _check(ctx, agent, session, go_on=go_on, fresh=fresh)
     text = _prompt(ctx, prompt)
     directory = "" if cwd is None else _directory(ctx, cwd)
-    import anyio
-
-    from acpbridge import logs
     from acpbridge.cli.choices import images_of, servers_of, settings_of
-    from acpbridge.cli.turn import Drive
     from acpbridge.router.api import RunRequest
 
     request = RunRequest(
@@ -149,13 +142,33 @@ def run(  # noqa: PLR0913 - one for each option
         mcp_servers=servers_of(mcp_config, directory or _here()),
         fresh=fresh,
     )
+    return _drive(ctx, request, shape)
+
+
+def _check(
+    ctx: click.Context, agent: str | None, session: str | None, *, go_on: bool, fresh: bool
+) -> None:
+    """Check that the options which choose a session go together."""
+    if session is not None and (go_on or agent is not None):
+        raise click.UsageError("--session goes with neither --continue nor --agent.", ctx)
+    if go_on and agent is not None:
+        raise click.UsageError("Give --continue or --agent, not both.", ctx)
+    if fresh and session is None and not go_on:
+        raise click.UsageError("--fresh goes with --session or --continue.", ctx)
+
+
+def _drive(ctx: click.Context, request: "RunRequest", shape: str) -> int:
+    """Run the turn; once more if its conversation is lost and a person goes on without it."""
+    import anyio
+
+    from acpbridge import logs
+    from acpbridge.cli.turn import Drive
+
     logs.to_stderr(quiet=True)
     drive = Drive(paths(ctx), request, shape, home(ctx))
-    code = anyio.run(partial(drive.run))
+    code = anyio.run(drive.run)
     again = drive.without_context()
-    if again is None:
-        return code
-    return anyio.run(partial(Drive(paths(ctx), again, shape, home(ctx)).run))
+    return code if again is None else anyio.run(Drive(paths(ctx), again, shape, home(ctx)).run)
 
 
 def _prompt(ctx: click.Context, given: str | None) -> str:

@@ -117,7 +117,10 @@ def test_a_look_at_the_lock_does_not_turn_a_starting_daemon_away(
     monkeypatch.setattr("acpbridge.daemon.lock.time.sleep", lambda _: os.close(looking))
     mine = DaemonLock(path)
     mine.acquire()
-    mine.release()
+    try:
+        assert path.read_text(encoding="ascii").split() == [str(os.getpid())]
+    finally:
+        mine.release()
 
 
 def test_without_a_file_nobody_holds_it(tmp_path: Path) -> None:

@@ -271,9 +271,9 @@ def test_a_mode_update_is_read_in_all_its_spellings() -> None:
 def test_any_answer_has_modes_or_none(value: Any) -> None:
     for key in ("modes", "configOptions"):
         for result in ({key: value}, {key: [value]}, {key: {"availableModes": value}}):
-            acp.current_mode(result)
-            acp.offered_modes(result)
-            acp.mode_option_id(result)
+            for one in (acp.current_mode(result), acp.mode_option_id(result)):
+                assert one is None or isinstance(one, str)
+            assert all(isinstance(mode, str) for mode in acp.offered_modes(result))
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_any_bytes_give_a_value_or_a_strict_error(line: bytes) -> None:
         value = strict.loads(line)
     except strict.StrictError:
         return
-    strict.dumps(value)
+    assert strict.loads(strict.dumps(value)) == value
 
 
 REFUSED = {

@@ -181,6 +181,7 @@ async def test_an_agent_restarts_nothing_not_even_itself(tmp_path: Path) -> None
         for key in (run.key, child.key):
             request = RestartRequest(str(key), force=True)
             await refused("permission_denied", w.router.restart(request, agent_in(run.key)))
+        assert w.diary.lines.count("start") == 2  # the two that were asked for
 
 
 async def test_a_session_of_an_earlier_daemon_is_restarted_with_the_callers_environment(

@@ -64,14 +64,22 @@ async def test_a_turn_can_be_waited_for_until_all_is_answered() -> None:
     one = turn()
     one.asked()
     one.asked()
+    over = anyio.Event()
+
+    async def wait() -> None:
+        await one.all_answered()
+        over.set()
+
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(one.all_answered)
+            tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
             one.answered()
             await anyio.wait_all_tasks_blocked()
+            assert not over.is_set()
             one.answered()
         await one.all_answered()
+    assert over.is_set()
 
 
 def test_an_inbox_keeps_its_order_and_can_be_emptied() -> None:

@@ -30,7 +30,8 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
 
 
 def test_every_python_3_from_3_6_on_can_read_it() -> None:
-    ast.parse(Path(START).read_text(encoding="utf-8"), feature_version=(3, 6))
+    tree = ast.parse(Path(START).read_text(encoding="utf-8"), feature_version=(3, 6))
+    assert tree.body
 
 
 def run(*args: str, cwd: Path) -> "subprocess.CompletedProcess[str]":

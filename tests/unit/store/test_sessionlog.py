@@ -460,6 +460,8 @@ async def test_one_agents_broken_disk_does_not_stop_another(tmp_path: Path) -> N
             directory.unlink()
             directory.with_name("gone").rename(directory)
             await log.committed(broken)
+            kept = [len(await take(log.follow(key), 1)) for key in (broken, sound)]
+    assert kept == [1, 1]
 
 
 async def test_a_disk_that_is_full_at_opening_refuses_the_session(tmp_path: Path) -> None:
