@@ -30,6 +30,7 @@ from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
+from acpbridge.daemon.manager import READY, STOPPING, Manager
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Server
 from acpbridge.daemon.system import RandomIds, SystemClock, faults_from
@@ -333,6 +334,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
     Raises:
         BridgeError: `daemon_running`, `not_our_socket`, `state_directory`, `config_error`.
     """
+    manager = Manager.taken_from(os.environ, os.getpid())
     make_private(paths.home)
     lock = DaemonLock(paths.lock)
     lock.acquire()
@@ -356,12 +358,16 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
                     opened.router.busy,
                 )
 
-            async with background(lifetime.obey_signals, leave_when_idle):
+            async with background(lifetime.obey_signals, leave_when_idle, manager.keep_telling):
                 ready()
+                manager.tell(READY)
                 log.info("ready", pid=info.pid, home=info.home)
                 await lifetime.over()
                 log.info("stopping")
-                with anyio.move_on_after(STOP_LIMIT, shield=True):
+                manager.tell(STOPPING)
+                with anyio.move_on_after(STOP_LIMIT, shield=True) as patience:
                     await opened.router.stop()
+                if patience.cancelled_caught:
+                    log.warning("the stop was cut short", seconds=STOP_LIMIT)
     paths.socket.unlink(missing_ok=True)
     log.info("stopped")

@@ -5,7 +5,6 @@ answers, so connect and hello share one limit.
 """
 
 import os
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +18,7 @@ from acpbridge import __version__
 from acpbridge.config.environment import MARK
 from acpbridge.daemon import lock
 from acpbridge.daemon.params import write_run
-from acpbridge.daemon.paths import Paths, check_private, make_private
+from acpbridge.daemon.paths import PROGRAM, Paths, check_private, make_private
 from acpbridge.daemon.wire import (
     ATTEND,
     EVENTS,
@@ -339,10 +338,8 @@ async def _start(paths: Paths) -> None:
         message = "No daemon runs, and none is started from inside a supervised agent."
         raise BridgeError("daemon_unreachable", message)
     make_private(paths.home)
-    program = (sys.executable, "-P", "-X", "faulthandler")
-    argv = (*program, "-m", "acpbridge", "--home", str(paths.home))
-    command = (*argv, "daemon", "run", "--config", str(paths.config))
-    ready = start_detached(command, os.environ, paths.log, "--ready-fd")
+    options = ("--home", str(paths.home), "daemon", "run", "--config", str(paths.config))
+    ready = start_detached((*PROGRAM, *options), os.environ, paths.log, "--ready-fd")
     said = b""
     try:
         with anyio.fail_after(START_LIMIT):

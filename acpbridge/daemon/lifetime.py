@@ -105,7 +105,7 @@ def check_idle(rows: Sequence[Row]) -> None:
         what.append(_count(questions, "question is open", "questions are open"))
     message = f"{' and '.join(what)}: {'; '.join(map(_told, found))}."
     data = {"sessions": [row["key"] for row in found], "pendingPermissions": questions}
-    hint = "Wait, or end it all the same: acpbridge daemon stop --force."
+    hint = "Wait, or end it all the same: acpbridge daemon stop --yes."
     raise BridgeError("busy", message, hint=hint, data=data)
 
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -11,6 +12,9 @@ from acpbridge.errors import BridgeError
 
 # sizeof(sun_path) of unix(7), less the NUL.
 SOCKET_PATH_LIMIT: Final = 107
+
+# How another process starts acpbridge: it imports nothing from the directory it is started in.
+PROGRAM: Final = (sys.executable, "-P", "-X", "faulthandler", "-m", "acpbridge")
 
 
 class Paths(NamedTuple):
@@ -71,6 +75,15 @@ def find(home: str | None, environ: Mapping[str, str]) -> Paths:
     if chosen:
         base = _absolute(chosen)
         return Paths(base, base / "config.yaml")
+    return default_of(environ)
+
+
+def default_of(environ: Mapping[str, str]) -> Paths:
+    """Return the paths for nobody's choice: the XDG directories.
+
+    Raises:
+        BridgeError: `usage`, when there is no home directory to put them in.
+    """
     user = environ.get("HOME")
     if not user:
         raise BridgeError("usage", "HOME is not set.", hint="Give a state directory with --home.")

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -62,19 +61,19 @@ def tree(home: Home) -> list[int]:
 # ---- stop ----
 
 
-def test_stop_refuses_to_end_work_where_nobody_can_be_asked_and_names_force(home: Home) -> None:
+def test_stop_refuses_to_end_work_where_nobody_can_be_asked_and_names_yes(home: Home) -> None:
     key = detached(home, f"{EVIL}\nhang")
     everything = tree(home)
     refused = home.run("daemon", "stop")
     assert (refused.code, refused.out) == (1, "")
     assert "error (busy): 1 session has work" in refused.err
     assert key in refused.err
-    assert "daemon stop --force" in refused.err
-    assert "daemon restart --force" in home.run("daemon", "restart").err
+    assert "daemon stop --yes" in refused.err
+    assert "daemon restart --yes" in home.run("daemon", "restart").err
     assert row_of(home, key)["state"] == "running"
     began = time.monotonic()
-    forced = home.run("daemon", "stop", "--force")
-    assert forced.code == 0, forced
+    polite = home.run("daemon", "stop", "--yes")
+    assert polite.code == 0, polite
     assert [pid for pid in everything if alive(pid)] == []
     assert time.monotonic() - began < 8
     assert home.run("daemon", "stop").out == "no daemon runs\n"
@@ -127,12 +126,51 @@ def test_case_107_a_second_signal_hurries(home: Home) -> None:
         everything = tree(home)
         os.kill(daemon.pid, signal.SIGTERM)
         until(lambda: home.run("status", "--json").json["sessions"][0]["state"] == "stopping")
-        began = time.monotonic()
         os.kill(daemon.pid, signal.SIGTERM)
-        daemon.wait(20)
+        # A polite end would be 0, five seconds later: the agent's grace, and the wait for TERM.
+        assert daemon.wait(20) == 1
         assert wait_gone(everything, 10) == []
-        # Its own grace, and the wait for TERM, would have been five seconds.
-        assert time.monotonic() - began < 4
+
+
+def test_g29_an_agent_that_takes_its_whole_grace_does_not_hold_the_stop_beyond_its_deadline(
+    home: Home, tmp_path: Path
+) -> None:
+    """With an hour in place of `POLITE` the log ends: "the stop was cut short", "stopped"."""
+    # By its name this one has the longest grace of the catalogue. Politely it would take nine
+    # seconds: one for the answer, five of grace, three of TERM.
+    slow = tmp_path / "claude-agent-acp"
+    words = " ".join(home.agent("--ignore-term", "--ignore-eof", "--modes", "default,plan"))
+    slow.write_text(f"#!/bin/sh\nexec {words}\n", encoding="utf-8")
+    slow.chmod(0o700)
+    rows = [{"id": "slow", "runtime": {"kind": "acp", "command": [str(slow)]}}]
+    (home.path / "config.yaml").write_text(json.dumps({"agents": {"list": rows}}), encoding="utf-8")
+    with home.running("daemon", "run") as daemon:
+        until(lambda: home.run("daemon", "status").code == 0)
+        detached(home, "children term-ignoring\nignore-cancel 50")
+        everything = tree(home)
+        daemon.send_signal(signal.SIGTERM)
+        _, said = daemon.communicate(timeout=40)
+        assert daemon.returncode == 0
+        assert [pid for pid in everything if alive(pid)] == []
+    assert [json.loads(line)["event"] for line in said.splitlines()][-2:] == ["stopping", "stopped"]
+
+
+def test_g29_an_open_question_is_answered_cancelled_and_new_work_is_refused(home: Home) -> None:
+    home.configure(stone=["--ignore-term", "--ignore-eof"])
+    with home.running("daemon", "run") as daemon:
+        until(lambda: home.run("daemon", "status").code == 0)
+        key = home.run("run", "--detach", 'ask execute "rm x"\nignore-cancel 50').out.strip()
+        home.wait_question()
+        daemon.send_signal(signal.SIGTERM)
+        until(lambda: row_of(home, key)["state"] == "stopping")
+        # New work is not for this daemon: it is done by the next one, once this one has ended.
+        assert home.run("run", "--detach", "say more", limit=40).code == 0
+        assert daemon.wait(20) == 0
+        assert home.daemon_pid() != daemon.pid
+    events = home.run("logs", key, "--json").events
+    (decided,) = [event for event in events if event["type"] == "permission_decided"]
+    assert decided["reason"] in ("turn_cancelled", "daemon_stopping")
+    assert decided["effect"] != "allow"
 
 
 def test_case_107_a_hang_up_stops_a_daemon_in_the_foreground_only(home: Home) -> None:
@@ -145,31 +183,6 @@ def test_case_107_a_hang_up_stops_a_daemon_in_the_foreground_only(home: Home) ->
         until(lambda: home.run("daemon", "status").code == 0)
         os.kill(daemon.pid, signal.SIGHUP)
         assert daemon.wait(20) == 0
-
-
-def test_g29_an_agent_that_takes_its_whole_grace_does_not_hold_the_stop_beyond_10_seconds(
-    home: Home, tmp_path: Path
-) -> None:
-    # By its name this one has the longest grace of the catalogue.
-    slow = tmp_path / "claude-agent-acp"
-    words = " ".join(home.agent("--ignore-term", "--ignore-eof", "--modes", "default,plan"))
-    slow.write_text(f"#!/bin/sh\nexec {words}\n", encoding="utf-8")
-    slow.chmod(0o700)
-    rows = [{"id": "slow", "runtime": {"kind": "acp", "command": [str(slow)]}}]
-    (home.path / "config.yaml").write_text(json.dumps({"agents": {"list": rows}}), encoding="utf-8")
-    with home.running("daemon", "run") as daemon:
-        until(lambda: home.run("daemon", "status").code == 0)
-        detached(home, "children term-ignoring\nignore-cancel 50")
-        everything = tree(home)
-        began = time.monotonic()
-        os.kill(daemon.pid, signal.SIGTERM)
-        _, err = daemon.communicate(timeout=20)
-        assert (daemon.returncode, time.monotonic() - began < 10) == (0, True)
-        assert [pid for pid in everything if alive(pid)] == []
-    said = {line["event"]: line["timestamp"] for line in map(json.loads, err.splitlines())}
-    took = datetime.fromisoformat(said["stopped"]) - datetime.fromisoformat(said["stopping"])
-    # Politely it would have been nine: one for the answer, five of grace, three of TERM.
-    assert took < timedelta(seconds=8.8), took
 
 
 # ---- restart ----

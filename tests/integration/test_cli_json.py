@@ -200,6 +200,8 @@ def daemon_ends(it: Scenario) -> None:
     assert alive(pid)
     assert it.json("daemon stop --json", "daemon", "stop", "--json")["stopped"] == pid
     it.json("daemon stop --json", "daemon", "stop", "--json")
+    it.json("daemon install --json", "daemon", "install", "--json")
+    it.json("daemon uninstall --json", "daemon", "uninstall", "--json")
     for line in it.home.run("daemon", "logs", "--json").events:
         it.seen.add("daemon logs --json", line)
 

@@ -1,4 +1,4 @@
-"""`acpbridge daemon`: run, start, stop, restart, status, logs."""
+"""`acpbridge daemon`: run, start, stop, restart, status, logs, install, uninstall."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from acpbridge.cli import moments, options, tables
+from acpbridge.cli.commands.daemon_install import install, uninstall
 from acpbridge.cli.commands.daemon_log import logs
 from acpbridge.cli.commands.stopping import restart, stop
 from acpbridge.cli.output import fail, print_json
@@ -29,7 +30,7 @@ def daemon() -> None:
     """
 
 
-for command in (stop, restart, logs):
+for command in (stop, restart, logs, install, uninstall):
     daemon.add_command(command)
 
 

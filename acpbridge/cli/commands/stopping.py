@@ -9,8 +9,8 @@ from acpbridge.cli import options
 from acpbridge.cli.output import lines, on_terminal, print_json, say
 from acpbridge.cli.root import paths
 from acpbridge.config.environment import MARK
-from acpbridge.daemon import frozen
-from acpbridge.daemon.paths import Paths
+from acpbridge.daemon import frozen, unit
+from acpbridge.daemon.paths import Paths, default_of
 from acpbridge.daemon.quick import Quick, connect
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
 
@@ -20,6 +20,7 @@ STOP_LIMIT: Final = 12.0
 _force = click.option(
     "--force", is_flag=True, help="Ask nothing and end it at once, also if it is frozen."
 )
+_yes = click.option("--yes", is_flag=True, help="Ask nothing: cancel what runs.")
 
 
 @click.command(
@@ -28,16 +29,17 @@ _force = click.option(
     "Exit status: 0 it is gone, or there was none; 1 it has work and nobody could be asked; "
     "8 it is frozen.",
 )
+@_yes
 @_force
 @options.as_json
 @click.pass_context
-def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
+def stop(ctx: click.Context, *, yes: bool, force: bool, as_json: bool) -> int:
     """Stop the daemon: turns are cancelled, every process tree is ended, and it is gone.
 
     Where a turn runs or a question is open it asks first; where nobody can be asked it refuses.
     Sessions stay on record and can be taken up again.
     """
-    pid = _end(paths(ctx), "stop", force=force)
+    pid = _end(paths(ctx), "stop", yes=yes, force=force)
     if pid is None:
         return EXIT_FAILURE
     if as_json:
@@ -53,10 +55,11 @@ def stop(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     "Exit status: as of stop; 2 the configuration is wrong, and nothing was done; also that of a "
     "daemon that does not start.",
 )
+@_yes
 @_force
 @options.as_json
 @click.pass_context
-def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
+def restart(ctx: click.Context, *, yes: bool, force: bool, as_json: bool) -> int:
     """Stop the daemon, as `daemon stop` does, and start it afresh: after an upgrade, say.
 
     Each session is reopened with its next prompt.
@@ -66,7 +69,8 @@ def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
 
     # A daemon that works is not ended for one that would not start.
     ConfigFile(found.config).first()
-    pid = _end(found, "restart", force=force)
+    _check_unmanaged(found)
+    pid = _end(found, "restart", yes=yes, force=force)
     if pid is None:
         return EXIT_FAILURE
     from acpbridge.cli.starting import start
@@ -79,11 +83,24 @@ def restart(ctx: click.Context, *, force: bool, as_json: bool) -> int:
     return EXIT_OK
 
 
+def _check_unmanaged(found: Paths) -> None:
+    """Check that no service manager has the daemon: it would start another one, or lose this one.
+
+    Raises:
+        BridgeError: `usage`, naming the command that restarts it.
+    """
+    running = frozen.daemon_of(found)
+    name = unit.name(found, default_of(os.environ))
+    if running is not None and unit.runs_in(name, running.pid):
+        hint = f"Restart the service: systemctl --user restart {name}"
+        raise BridgeError("usage", f"The daemon belongs to the service {name}.", hint=hint)
+
+
 def _told(pid: int) -> str:
     return f"stopped (pid {pid})" if pid else "no daemon runs"
 
 
-def _end(found: Paths, verb: str, *, force: bool) -> int | None:
+def _end(found: Paths, verb: str, *, yes: bool, force: bool) -> int | None:
     """End the daemon and return its pid, 0 if none ran; None if a person does not want that."""
     if force:
         return _end_by_force(found)
@@ -92,7 +109,7 @@ def _end(found: Paths, verb: str, *, force: bool) -> int | None:
         return 0
     with client:
         try:
-            _call_stop(client, if_idle=not client.stopping)
+            _call_stop(client, if_idle=not yes and not client.stopping)
         except BridgeError as error:
             if error.code != "busy":
                 raise
@@ -121,7 +138,7 @@ def _agreed(busy: BridgeError, verb: str) -> bool:
         BridgeError: `busy`, where nobody is.
     """
     if not on_terminal():
-        hint = f"Wait, or end it all the same: acpbridge daemon {verb} --force."
+        hint = f"Wait, or end it all the same: acpbridge daemon {verb} --yes."
         raise BridgeError("busy", busy.message, hint=hint, data=busy.data)
     say(" ".join(lines(busy.message)), fg="yellow")
     if click.confirm("Cancel all that and go on?", err=True):

@@ -35,7 +35,7 @@ def test_what_would_be_cancelled_is_named() -> None:
         "two (waiting, waits for permission)."
     )
     assert error.data == {"sessions": ["one", "two"], "pendingPermissions": 1}
-    assert "--force" in error.hint
+    assert "--yes" in error.hint
 
 
 class Place:

@@ -1,0 +1,145 @@
+"""`python -m tests.mutants [WORD ...]`: delete each guard in a copy, and see its test fail.
+
+A word chooses an area or a rule; with none, all run and tests/MUTANTS.md is written. The exit
+status is 1 when a mutant survives, or when a test fails without one.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants import PROJECT, REPORT, Mutant, load
+
+COPIED = (
+    "acpbridge",
+    "fixtures",
+    "tests",
+    "typings",
+    "examples",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+)
+
+# One test, started anew; it hangs when its mutant does. Seconds.
+LIMIT = 120.0
+
+PASSED, FAILED = 0, 1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How a test ended: pytest's exit status, its words for the failure, and how long it took."""
+
+    code: int
+    words: str
+    seconds: float
+
+
+def run(test: str, copy: Path) -> Seen:
+    """Run one test in the copy, and what it started ends with it."""
+    # The copy comes before the checkout that is installed, in the tests and in what they start.
+    env = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    argv = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-x", "-p", "no:cacheprovider", test]
+    began = time.monotonic()
+    process = subprocess.Popen(
+        argv,
+        cwd=copy,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return Seen(-1, f"it hung for {LIMIT:g} s", LIMIT)
+    return Seen(process.returncode, failure(said), time.monotonic() - began)
+
+
+def failure(said: str) -> str:
+    """Return the line in which pytest says what failed."""
+    lines = [line[1:].strip() for line in said.splitlines() if line.startswith("E  ")]
+    first = next(iter(lines), "") or next(reversed(said.splitlines()), "")
+    return first.replace(str(Path.cwd()), ".")[:160]
+
+
+def judge(mutant: Mutant, copy: Path, whole: dict[str, Seen]) -> tuple[bool, str]:
+    """Apply a mutant, run its test, and undo it; tell whether it was caught, and by what words."""
+    if mutant.test not in whole:
+        whole[mutant.test] = run(mutant.test, copy)
+    if whole[mutant.test].code != PASSED:
+        return False, f"fails without the mutant: {whole[mutant.test].words}"
+    target = copy / mutant.file
+    text = target.read_text(encoding="utf-8")
+    target.write_text(mutant.applied(text), encoding="utf-8")
+    try:
+        seen = run(mutant.test, copy)
+    finally:
+        target.write_text(text, encoding="utf-8")
+    if seen.code == FAILED:
+        return True, seen.words
+    return (
+        False,
+        "SURVIVED" if seen.code == PASSED else f"pytest ended with {seen.code}: {seen.words}",
+    )
+
+
+def cell(text: str) -> str:
+    """Return a text for a cell of a table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def main(words: list[str]) -> int:
+    """Judge the mutants that were asked for; return the exit status."""
+    mutants = [m for m in load() if not words or m.area in words or m.rule in words]
+    whole: dict[str, Seen] = {}
+    rows, escaped = [], 0
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        copy = Path(directory)
+        for name in COPIED:
+            source = PROJECT / name
+            if source.is_dir():
+                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, copy / name)
+        for mutant in mutants:
+            caught, said = judge(mutant, copy, whole)
+            escaped += not caught
+            print(
+                f"{'caught' if caught else 'NOT CAUGHT'}  {mutant.rule}: {mutant.guard}: {said}",
+                flush=True,
+            )
+            rows.append(
+                f"| {mutant.rule} | {cell(mutant.guard)} | `{mutant.file}` | "
+                f"`{mutant.test.removeprefix('tests/')}` | {cell(said).replace('`', '')} |"
+            )
+    print(f"{len(mutants) - escaped} of {len(mutants)} caught")
+    if not words:
+        REPORT.write_text("\n".join([*HEAD, *rows, ""]), encoding="utf-8")
+    return 1 if escaped or not mutants else 0
+
+
+HEAD = (
+    "# Guards, and the test that notices when one is gone",
+    "",
+    "Made by `python -m tests.mutants`, which deletes each guard in a copy of the project and runs",
+    "the test. The last column is what pytest said then.",
+    "",
+    "| rule | guard | file | test | without the guard |",
+    "|---|---|---|---|---|",
+)
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
