@@ -49,6 +49,7 @@ from acpbridge.router.api import (
 )
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.transport.connection import Connection
+from acpbridge.transport.faulty import faulty
 from acpbridge.transport.tasks import background
 from acpbridge.transport.unix import peer_credentials
 
@@ -151,7 +152,8 @@ class _Client:
         self._following: dict[int, anyio.CancelScope] = {}
         self._numbers = count(1)
         self._peer = Peer(STRANGER_LINE, silent_on_noise=False)
-        self._connection = Connection(stream, stream, self, peer=self._peer)
+        send = faulty(stream, duties.faults, "socket")
+        self._connection = Connection(stream, send, self, peer=self._peer)
         self._calls: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
             HELLO: self._hello,
             "run": self._run,
