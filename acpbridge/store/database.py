@@ -196,9 +196,10 @@ def _look(path: Path) -> None:
     """Refuse what is no file: a directory, a link to anywhere, a FIFO that would never open."""
     for part in _PARTS:
         with suppress(FileNotFoundError):
-            found = path.with_name(path.name + part).lstat()
+            place = path.with_name(path.name + part)
+            found = place.lstat()
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-                raise ForeignFileError("it is no file of ours")
+                raise OSError(errno.EEXIST, "it is no file of ours", str(place))
 
 
 def _touch(path: Path) -> None:
