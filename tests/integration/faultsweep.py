@@ -1,9 +1,9 @@
 """A daemon that is killed at a named point in the middle of a scripted scenario, and its judge.
 
 `Nursery` starts daemons by forking a process that has imported everything, which saves the second
-that a start from nothing takes. `Scenario` is one client, which keeps every line that it was shown.
-`judge` trusts no code of ours: it reads the files with sqlite3 and json, what the agent wrote of its
-own life, and what it really did.
+that a start from nothing takes. `Scenario` is one client, which keeps every line that it was
+shown. `judge` trusts no code of ours: it reads the files with sqlite3 and json, what the agent
+wrote of its own life, and what it really did.
 """
 
 import hashlib
@@ -293,11 +293,8 @@ def _rows(path: Path, query: str) -> list[tuple[Any, ...]]:
     if not path.exists():
         return []
     with closing(sqlite3.connect(path, timeout=10)) as connection:
-        try:
-            return connection.execute(query).fetchall()
-        except sqlite3.OperationalError as error:
-            assert "no such table" in str(error), error
-            return []
+        made = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return connection.execute(query).fetchall() if made != (0,) else []
 
 
 def _lines(path: Path) -> list[str]:

@@ -22,7 +22,7 @@ from tests.integration.faultsweep import (
 )
 from tests.integration.traffic import log_option
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900 if os.environ.get("ACPBRIDGE_SWEEP") else 120)
 
 # Points that no ordinary life passes; each has a test of its own, named here.
 ELSEWHERE = {
