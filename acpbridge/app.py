@@ -197,9 +197,7 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
     clock = base.clock
     supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
     session_log = _session_log(base)
-    audit = Audit.open(
-        paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
-    )
+    audit = _audit(base)
     try:
         errands = _errands(base, supervisor)
         async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
@@ -220,6 +218,16 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
                 yield Opened(router, supervisor, audit, faults)
     finally:
         audit.close()
+
+
+def _audit(base: _Base) -> Audit:
+    path, boot, redact = base.paths.audit, kernel.boot_id(), base.redactor.value
+    try:
+        return Audit.open(path, boot_id=boot, clock=base.clock, redact=redact, faults=base.faults)
+    except OSError as error:
+        hint = f"Free disk space, or make sure that {path} can be written; then run again."
+        message = f"The audit {path} cannot be opened: {error.strerror}."
+        raise BridgeError("store_full", message, hint=hint) from None
 
 
 def _session_log(base: _Base) -> SessionLog:

@@ -6,8 +6,9 @@ by them may do only what `NARROW` lists. Anything else is refused with `capacity
 nothing makes way for the next. The reserve is taken back when a client leaves. Above is the server.
 """
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -22,9 +23,10 @@ log = structlog.get_logger(__name__)
 # Clients at once: 100 turns each have one, and a person a few more.
 MAX_CLIENTS: Final = 512
 
-# Of the descriptors that this process may have, clients get this part: an agent takes five, and
-# the store and the helpers some twenty.
-_SHARE: Final = 0.5
+# So many of this process's descriptors are for the helpers, the store and the reserve. Of the
+# others clients get a half, the rest is the agents', five each; but some clients always.
+_TAKEN: Final = 44
+_FEWEST: Final = 4
 
 # A client of the narrow way takes one, a look at all processes one more, a signal another. Each
 # client has as long as any call takes. Seconds.
@@ -51,9 +53,14 @@ _HINT: Final = "Close other clients, or raise the daemon's limit of open files (
 
 
 class Slot:
-    """One client that came in by the narrow way."""
+    """One client that came in by the narrow way; a full one as soon as there is room again.
 
-    def __init__(self) -> None:
+    Args:
+        crowded: whether there is still no room.
+    """
+
+    def __init__(self, crowded: Callable[[], bool]) -> None:
+        self._crowded = crowded
         self.scope = anyio.CancelScope(deadline=anyio.current_time() + NARROW_SECONDS)
         self._calls = 0
         self._since = anyio.current_time()
@@ -65,8 +72,10 @@ class Slot:
         Raises:
             BridgeError: `capacity`.
         """
-        if method not in NARROW:
+        if method not in NARROW and self._crowded():
             raise BridgeError("capacity", _FULL, hint=_HINT)
+        if method not in NARROW:
+            self.scope.deadline = math.inf
         self._calls += 1
         try:
             yield
@@ -84,7 +93,7 @@ class Doorway:
 
     def __init__(self) -> None:
         self.clients = 0
-        self._most = max(1, min(MAX_CLIENTS, int(descriptor_limit() * _SHARE)))
+        self._most = max(_FEWEST, min(MAX_CLIENTS, (descriptor_limit() - _TAKEN) // 2))
         self._reserve: list[int] = []
         self._slots: list[Slot] = []
         self._short = False
@@ -105,7 +114,7 @@ class Doorway:
                 if slot.idle():
                     slot.scope.cancel()
             await anyio.sleep(LOOK_PAUSE)
-        slot = Slot()
+        slot = Slot(lambda: self.crowded)
         self._slots.append(slot)
         return slot
 
@@ -126,7 +135,7 @@ class Doorway:
     def restock(self) -> None:
         """Take the reserve back, if there is room for it again."""
         with suppress(OSError):
-            while len(self._reserve) < RESERVED:
+            while len(self._reserve) < min(RESERVED, descriptor_limit() // 8):
                 self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             if self._short:
                 log.info("clients can be taken again")
