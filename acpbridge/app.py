@@ -6,7 +6,7 @@ together, and runs the daemon from its lock to its last breath.
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,19 +26,21 @@ from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
 from acpbridge.daemon import killed
+from acpbridge.daemon.arming import faults_from
 from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.manager import READY, STOPPING, Manager
+from acpbridge.daemon.obstacles import put_aside
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Server
-from acpbridge.daemon.system import RandomIds, SystemClock, faults_from
+from acpbridge.daemon.system import RandomIds, SystemClock
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.keys import AgentId
 from acpbridge.model.permission import Decision, PermissionRequest, Question
-from acpbridge.model.ports import Faults
 from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.redact import Redactor
@@ -140,6 +142,7 @@ class Opened:
     router: Router
     supervisor: Supervisor
     audit: Audit
+    faults: Faults = no_faults
 
 
 def daemon_info(paths: Paths) -> DaemonInfo:
@@ -169,6 +172,7 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
     nofile: int | None = None,
     agents: Mapping[AgentId, Agent] | None = None,
     log_to: Callable[[Callable[[Any], Any]], None] = logs.to_stderr,
+    notices: Sequence[str] = (),
 ) -> AsyncIterator[Opened]:
     """Bring up everything below the faces, in the state directory that is already locked.
 
@@ -180,25 +184,27 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
         nofile: the agents' soft limit of open files, where this process raised its own.
         agents: that are code of this process; never the daemon's.
         log_to: sets up where this process logs, given what takes out the secrets.
+        notices: what an operator should know already.
     """
     redactor = Redactor(os.environ.items())
     base = _Base(paths, configuration, info, faults, redactor, agents or {})
     log_to(redactor.value)
+    for notice in notices:
+        base.notices.append(notice)
+        log.warning("notice", text=notice)
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     if left:
         base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
     clock = base.clock
     supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
     session_log = _session_log(base)
-    audit = Audit.open(
-        paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
-    )
+    audit = _audit(base)
     try:
         errands = _errands(base, supervisor)
         async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
             now = clock.wall().isoformat(timespec="milliseconds")
             await ledger.recover(now, killed.noted(paths.killed))
-            killed.forget(paths.killed)
+            killed.forget(paths.killed, faults)
             sink = _Sink()
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
             around = Surroundings(
@@ -210,9 +216,19 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands
-                yield Opened(router, supervisor, audit)
+                yield Opened(router, supervisor, audit, faults)
     finally:
         audit.close()
+
+
+def _audit(base: _Base) -> Audit:
+    path, boot, redact = base.paths.audit, kernel.boot_id(), base.redactor.value
+    try:
+        return Audit.open(path, boot_id=boot, clock=base.clock, redact=redact, faults=base.faults)
+    except OSError as error:
+        hint = f"Free disk space, or make sure that {path} can be written; then run again."
+        message = f"The audit {path} cannot be opened: {error.strerror}."
+        raise BridgeError("store_full", message, hint=hint) from None
 
 
 def _session_log(base: _Base) -> SessionLog:
@@ -316,6 +332,7 @@ async def serve_clients(
         limit=configuration.current().limits.max_message_bytes,
         stopping=stopping,
         notify=lambda: configuration.current().notify.terminal,
+        faults=opened.faults,
     )
     server = Server(opened.router, duties)
     listener = await unix.listen(paths.socket)
@@ -335,17 +352,20 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
         BridgeError: `daemon_running`, `not_our_socket`, `state_directory`, `config_error`.
     """
     manager = Manager.taken_from(os.environ, os.getpid())
+    faults, notices = faults_from(os.environ)
     make_private(paths.home)
-    lock = DaemonLock(paths.lock)
+    lock = DaemonLock(paths.lock, faults=faults)
     lock.acquire()
+    notices += put_aside(paths)
     configuration = ConfigFile(paths.config)
     configuration.first()
     make_private(paths.socket.parent)
     nofile = raise_descriptor_limit()
     info = daemon_info(paths)
-    faults = faults_from(os.environ)
-    log_to = logs.to_stderr if log_file is None else partial(logs.to_file, log_file)
-    opening = open_router(paths, configuration, info, faults, nofile=nofile, log_to=log_to)
+    log_to = logs.to_stderr if log_file is None else partial(logs.to_file, log_file, faults=faults)
+    opening = open_router(
+        paths, configuration, info, faults, nofile=nofile, log_to=log_to, notices=notices
+    )
     lifetime = Lifetime(detached=log_file is not None)
     async with opening as opened:
         serving = serve_clients(paths, opened, configuration, lifetime.stop, lifetime.stopping)

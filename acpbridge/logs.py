@@ -15,6 +15,8 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from acpbridge.model.faults import Faults, no_faults
+
 # A daemon's log is one file of this size at most, and so many older ones. Bytes.
 FILE_LIMIT: Final = 1024 * 1024
 OLDER_FILES: Final = 4
@@ -40,9 +42,9 @@ def to_stderr(redact: Redact = lambda event: event, *, quiet: bool = False) -> N
     _configure(_Stderr(), redact, logging.ERROR if quiet else logging.INFO)
 
 
-def to_file(path: Path, redact: Redact) -> None:
+def to_file(path: Path, redact: Redact, *, faults: Faults = no_faults) -> None:
     """Log to a file of bounded size, together with all else that this process writes to stderr."""
-    _configure(LogFile(path), redact, logging.INFO)
+    _configure(LogFile(path, faults), redact, logging.INFO)
     sys.excepthook = _crashed
 
 
@@ -79,10 +81,12 @@ class LogFile:
 
     Args:
         path: in a directory of ours alone.
+        faults: points at which a test may fail.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, faults: Faults = no_faults) -> None:
         self._path = path
+        self._faults = faults
         self._open()
 
     def write(self, text: str) -> None:
@@ -90,7 +94,8 @@ class LogFile:
         try:
             if os.fstat(2).st_size >= FILE_LIMIT:
                 self._turn_over()
-            os.write(2, text.encode("utf-8", "backslashreplace"))
+            line = text.encode("utf-8", "backslashreplace")
+            os.write(2, line[: self._faults("logfile.write")])
         except OSError:
             return
 
@@ -98,6 +103,7 @@ class LogFile:
         """Nothing is held back."""
 
     def _turn_over(self) -> None:
+        self._faults("logfile.turn")
         files = [*older(self._path), self._path]
         for target, source in itertools.pairwise(files):
             if source.exists():

@@ -5,6 +5,7 @@ it. Imports only what starts fast. An entry is evidence, never proof: whoever ac
 the kernel again, and a process counts only with its start ticks in the same boot.
 """
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.transport import keeper as kernel
 
 VERSION: Final = 1
@@ -79,7 +81,7 @@ class Journal:
     trees: Mapping[str, Tree] = field(default_factory=dict)
     guard: Entry | None = None
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, faults: Faults = no_faults) -> None:
         """Replace the file; a reader sees the old one or the new one, whole.
 
         It is not flushed to the disk: after a loss of power it would mean nothing anyway.
@@ -96,11 +98,18 @@ class Journal:
             "guard": None if self.guard is None else self.guard.to_json(),
             "sessions": {name: tree.to_json() for name, tree in self.trees.items()},
         }
+        data = json.dumps(value, separators=(",", ":")).encode()
         part = path.with_name(path.name + ".part")
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as out:
-            json.dump(value, out, separators=(",", ":"))
+        part.unlink(missing_ok=True)  # whatever stands there: it is made anew, and ours alone
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(fd, data[: faults("journal.write")]) != len(data):
+                raise OSError(errno.ENOSPC, "only a part was written")
+        finally:
+            os.close(fd)
+        faults("journal.rename")
         part.replace(path)
+        faults("journal.renamed")
 
     @classmethod
     def read(cls, path: Path) -> "Journal | None":

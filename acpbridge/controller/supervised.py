@@ -17,6 +17,8 @@ from acpbridge.controller.containment import Containment
 from acpbridge.controller.lifecycle import Action, Input, Life
 from acpbridge.controller.process import LaunchSpec
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import Faults, no_faults
+from acpbridge.transport.faulty import faulty
 from acpbridge.transport.memory import ByteReceive, ByteSend
 from acpbridge.transport.tree import Child
 
@@ -40,13 +42,19 @@ class SupervisedProcess:
     """One agent behind its shim, as an `AgentProcess`."""
 
     def __init__(
-        self, spec: LaunchSpec, child: Child, containment: Containment, redact: Callable[[str], str]
+        self,
+        spec: LaunchSpec,
+        child: Child,
+        containment: Containment,
+        redact: Callable[[str], str],
+        faults: Faults = no_faults,
     ) -> None:
         self.spec = spec
         self.child = child
         self.life = Life.STARTING
         self._containment = containment
         self._redact = redact
+        self._stdin = faulty(child.stdin, faults, "agent")
         self._stderr: deque[bytes] = deque()
         self._stderr_size = 0
         self._stderr_cut = False
@@ -60,7 +68,7 @@ class SupervisedProcess:
     @property
     def stdin(self) -> ByteSend:
         """Where our bytes go."""
-        return self.child.stdin
+        return self._stdin
 
     @property
     def stdout(self) -> ByteReceive:

@@ -24,7 +24,7 @@ from acpbridge.controller.process import AgentProcess, LaunchSpec
 from acpbridge.controller.strays import Strays
 from acpbridge.controller.supervised import SupervisedProcess
 from acpbridge.errors import BridgeError
-from acpbridge.model.ports import Faults, no_faults
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper
 from acpbridge.transport.tasks import Owner, background
@@ -104,7 +104,7 @@ class Supervisor(Owner):
             message = f"The working directory {spec.cwd!r} is not an absolute path."
             raise BridgeError("start_failed", message)
         child = await self._keeper.spawn(ChildSpec(spec.argv, spec.env, spec.cwd))
-        process = SupervisedProcess(spec, child, self._containment, self._redact)
+        process = SupervisedProcess(spec, child, self._containment, self._redact, self._faults)
         self._running[spec.name] = process
         self._look_again()
         try:
@@ -222,7 +222,7 @@ class Supervisor(Owner):
             guard=Entry(*_pair(guard)) if (guard := self._keeper.guard) != NOBODY else None,
         )
         if now != self._written:
-            now.write(self._path)
+            now.write(self._path, self._faults)
             self._written = now
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from acpbridge.model.faults import Faults, no_faults
+
 
 @dataclass(frozen=True, slots=True)
 class Duties:
@@ -16,6 +18,7 @@ class Duties:
         limit: bytes of one line.
         stopping: whether the daemon is on its way out.
         notify: how a command calls the person at its terminal.
+        faults: points at which a test may fail.
     """
 
     owner_of: Callable[[int], str | None]
@@ -25,3 +28,4 @@ class Duties:
     limit: int
     stopping: Callable[[], bool] = lambda: False
     notify: Callable[[], str] = lambda: "bell"
+    faults: Faults = no_faults

@@ -5,6 +5,7 @@ sees such an agent gone, else the next start does. It can only close sessions, s
 widens nothing; a file that is not the owner's alone is not believed. Standard library only.
 """
 
+import errno
 import json
 import os
 import stat
@@ -13,13 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.sessions import CloseReason
 
 # Some thousand kills; what is beyond it is not ours. Bytes.
 LIMIT: Final = 1024 * 1024
 
 
-def note(path: Path, reasons: Mapping[str, CloseReason]) -> None:
+def note(path: Path, reasons: Mapping[str, CloseReason], faults: Faults = no_faults) -> None:
     """Add sessions, each with why it is closed.
 
     Raises:
@@ -31,7 +33,9 @@ def note(path: Path, reasons: Mapping[str, CloseReason]) -> None:
         fd = os.open(path, flags, 0o600)
         try:
             # On a line of its own, should a full disk have torn the one before.
-            os.write(fd, "\n".join(["", *lines]).encode())
+            data = "\n".join(["", *lines]).encode()
+            if os.write(fd, data[: faults("killed.note")]) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(fd)
     except OSError as error:
@@ -60,9 +64,10 @@ def noted(path: Path) -> dict[str, CloseReason]:
     return out
 
 
-def forget(path: Path) -> None:
+def forget(path: Path, faults: Faults = no_faults) -> None:
     """Remove the note: the ledger has it now."""
     try:
+        faults("killed.forget")
         path.unlink(missing_ok=True)
     except OSError:
         return  # it is read again at the next start, and changes nothing then

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import Faults, no_faults
 
 # The second line in the lock of a program that opened a bridge of its own: no daemon to be killed.
 PROGRAM: Final = "program"
@@ -24,10 +25,12 @@ class DaemonLock:
     Args:
         path: of its file.
         program: whether the holder is somebody's program, and not the daemon.
+        faults: points at which a test may fail.
     """
 
-    def __init__(self, path: Path, *, program: bool = False) -> None:
+    def __init__(self, path: Path, *, program: bool = False, faults: Faults = no_faults) -> None:
         self._path = path
+        self._faults = faults
         self._program = program
         self._fd = -1
 
@@ -43,9 +46,13 @@ class DaemonLock:
             self._lock(fd)
             # The new pid before the cut: whoever reads in between finds at least a number.
             text = f"{os.getpid()}\n{PROGRAM if self._program else ''}".encode()
-            os.pwrite(fd, text, 0)
-            os.ftruncate(fd, len(text))
             os.fchmod(fd, 0o600)
+            os.pwrite(fd, text[: self._faults("lock.write")], 0)
+            os.ftruncate(fd, len(text))
+            self._faults("lock.written")
+        except OSError as error:
+            os.close(fd)
+            raise _unusable(self._path, error) from None
         except BaseException:
             os.close(fd)
             raise

@@ -6,6 +6,7 @@ inside a supervised tree is an agent, whatever it says. Below is `RouterApi`; no
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack, nullcontext
 from itertools import count
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
+from acpbridge.daemon.doorway import Doorway, Slot
 from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import check_idle
 from acpbridge.daemon.params import (
@@ -49,13 +51,11 @@ from acpbridge.router.api import (
 )
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.transport.connection import Connection
+from acpbridge.transport.faulty import faulty
 from acpbridge.transport.tasks import background
 from acpbridge.transport.unix import peer_credentials
 
 log = structlog.get_logger(__name__)
-
-# Clients at once: 100 turns each have one, and a person a few more.
-MAX_CLIENTS: Final = 512
 
 # Logs that one client follows at once: a dashboard has a few dozen. Each costs a task.
 MAX_FOLLOWED: Final = 128
@@ -79,39 +79,37 @@ class Server:
         self._router = router
         self._duties = duties
         self._ids = count(1)
-        self._clients = 0
+        self._door = Doorway()
         self._left_at = anyio.current_time()
 
     def idle_since(self) -> float | None:
         """Return the monotonic time at which the last client left; None while there is one."""
-        return None if self._clients else self._left_at
+        return None if self._door.clients else self._left_at
 
     async def listen(self, listener: SocketListener) -> None:
-        """Take clients until cancelled; running out of descriptors only makes them wait (G28)."""
-        async with anyio.create_task_group() as tasks:
-            while True:
-                try:
-                    stream = await listener.accept()
-                except (OSError, anyio.BrokenResourceError) as error:
-                    log.warning("no client can be taken now", error=str(error))
-                    await anyio.sleep(ACCEPT_PAUSE)
-                    continue
-                if self._clients >= MAX_CLIENTS:
-                    log.warning("too many clients", clients=self._clients)
-                    await stream.aclose()
-                    continue
-                self._clients += 1
-                tasks.start_soon(self._serve_one, stream)
+        """Take clients until cancelled; where there is no room they may do but little (G28)."""
+        with ExitStack() as stack:
+            stack.callback(self._door.close)
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    try:
+                        stream = await listener.accept()
+                    except (OSError, anyio.BrokenResourceError) as error:
+                        self._door.give_up(error)
+                        await anyio.sleep(ACCEPT_PAUSE)
+                        continue
+                    tasks.start_soon(self._serve_one, stream, await self._door.enter())
 
-    async def _serve_one(self, stream: SocketStream) -> None:
+    async def _serve_one(self, stream: SocketStream, slot: Slot | None) -> None:
         try:
-            await self.serve(stream)
+            with nullcontext() if slot is None else slot.scope:
+                await self.serve(stream, slot)
         finally:
-            self._clients -= 1
+            self._door.left(slot)
             self._left_at = anyio.current_time()
 
-    async def serve(self, stream: SocketStream) -> None:
-        """Serve one client to its end."""
+    async def serve(self, stream: SocketStream, slot: Slot | None = None) -> None:
+        """Serve one client to its end; with a slot it came in by the narrow way."""
         try:
             async with stream:
                 peer = peer_credentials(stream)
@@ -119,7 +117,9 @@ class Server:
                     await self._duties.denied(peer.pid, peer.uid)
                     return
                 requester = await self._requester(peer.pid, peer.uid)
-                await _Client(stream, self._router, self._duties, requester).run()
+                client = _Client(stream, self._router, self._duties, requester)
+                client.slot = slot
+                await client.run()
         except OSError as error:
             log.info("client lost", error=str(error))
         except Exception:
@@ -147,11 +147,13 @@ class _Client:
         self._router = router
         self._duties = duties
         self._who = requester
+        self.slot: Slot | None = None
         self._greeted = anyio.Event()
         self._following: dict[int, anyio.CancelScope] = {}
         self._numbers = count(1)
         self._peer = Peer(STRANGER_LINE, silent_on_noise=False)
-        self._connection = Connection(stream, stream, self, peer=self._peer)
+        send = faulty(stream, duties.faults, "socket")
+        self._connection = Connection(stream, send, self, peer=self._peer)
         self._calls: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
             HELLO: self._hello,
             "run": self._run,
@@ -213,7 +215,8 @@ class _Client:
             raise BridgeError("invalid_params", "The params must be an object.")
         if not self._greeted.is_set() and call.method != HELLO:
             raise BridgeError("invalid_message", "Say hello first.")
-        return await method(params)
+        with nullcontext() if self.slot is None else self.slot.serving(call.method):
+            return await method(params)
 
     # ---- Calls ----
 

@@ -31,8 +31,8 @@ from acpbridge.edge.load import check_agent
 from acpbridge.embed.bridge import Bridge, Enter, Visit
 from acpbridge.embed.questions import Asked
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import no_faults
 from acpbridge.model.keys import AgentId, agent_id
-from acpbridge.model.ports import no_faults
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.router import Router
 from acpbridge.runtimes.python import Agent

@@ -1,4 +1,4 @@
-"""What the floors above are handed instead of reaching for it: clock, ids, fault points."""
+"""What the floors above are handed instead of reaching for it: clock and ids."""
 
 import uuid
 from datetime import datetime
@@ -23,15 +23,3 @@ class Ids(Protocol):
     def uuid4(self) -> uuid.UUID:
         """Return a version 4 uuid that was never returned before."""
         ...
-
-
-class Faults(Protocol):
-    """Named points at which a test may fail or kill the process."""
-
-    def __call__(self, point: str) -> None:
-        """Pass the point, or do to this process what a test asked for."""
-        ...
-
-
-def no_faults(point: str) -> None:
-    """Pass every fault point."""

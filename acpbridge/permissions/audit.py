@@ -21,7 +21,8 @@ import anyio.to_thread
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import clip, escape
-from acpbridge.model.ports import Clock, Faults, no_faults
+from acpbridge.model.faults import Faults, no_faults
+from acpbridge.model.ports import Clock
 
 GENESIS: Final = "0" * 64
 
@@ -61,7 +62,7 @@ class Audit:
         self._clock = clock
         self._redact = redact
         self._faults = faults
-        tail = _Tail.recover(fd)
+        tail = _Tail.recover(fd, faults)
         self._seq, self._hash, self._size = tail.seq, tail.hash, tail.size
         self.torn_bytes = tail.torn_bytes
         self._dirty = False  # whether a failed write has left something behind the last line
@@ -166,11 +167,12 @@ class Audit:
         if os.fstat(self._fd).st_size != self._size:
             raise OSError("somebody else has changed it")
         try:
-            self._faults("audit.write")
-            _write_whole(self._fd, line)
+            _write_whole(self._fd, line, self._faults("audit.write"))
+            self._faults("audit.written")
             if durable:
                 self._faults("audit.sync")
                 os.fsync(self._fd)
+                self._faults("audit.synced")
         except BaseException:
             self._dirty = True
             self._cut_back()
@@ -180,6 +182,7 @@ class Audit:
         self._size += len(line)
 
     def _cut_back(self) -> None:
+        self._faults("audit.cut")
         os.ftruncate(self._fd, self._size)
         self._dirty = False
 
@@ -201,8 +204,8 @@ class Audit:
         return body[:-1] + b',"hash":"%s"}\n' % digest.encode(), digest
 
 
-def _write_whole(fd: int, line: bytes) -> None:
-    written = os.write(fd, line)
+def _write_whole(fd: int, line: bytes, part: int | None) -> None:
+    written = os.write(fd, line[:part])
     if written != len(line):
         raise OSError(f"{written} of {len(line)} bytes were written")
 
@@ -249,7 +252,7 @@ class _Tail:
         self.hash = last_hash
 
     @classmethod
-    def recover(cls, fd: int) -> "_Tail":
+    def recover(cls, fd: int, faults: Faults) -> "_Tail":
         """Cut a torn tail off the file, and find the end of its chain."""
         with open(fd, "rb", closefd=False) as file:
             lines = _lines_backwards(file)
@@ -266,6 +269,7 @@ class _Tail:
                 damaged += 1
         size = os.fstat(fd).st_size - len(torn)
         if torn:
+            faults("audit.recover")
             os.ftruncate(fd, size)
             os.fsync(fd)
         return cls(size, len(torn), seq + damaged, last_hash)

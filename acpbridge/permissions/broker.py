@@ -14,9 +14,10 @@ from typing import Any, Final
 import anyio
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision, Effect, PermissionRequest, Question, Reason
-from acpbridge.model.ports import Clock, Faults, no_faults
+from acpbridge.model.ports import Clock
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.permissions import policy
 from acpbridge.permissions.audit import Audit

@@ -8,7 +8,8 @@ import anyio
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
-from acpbridge.model.ports import Clock, Faults, Ids
+from acpbridge.model.faults import Faults
+from acpbridge.model.ports import Clock, Ids
 from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.router.places import Places

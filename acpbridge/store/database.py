@@ -7,6 +7,7 @@ tables; this module knows neither. A damaged file is never deleted and never sto
 import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Final
 from urllib.parse import quote
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import Faults, no_faults
 
 # The low byte of a SQLite result code names its family (sqlite.org/rescode.html).
 _FAMILY: Final = 0xFF
@@ -69,39 +71,62 @@ class ForeignFileError(sqlite3.DatabaseError):
     """The file, sound or not, cannot be one of ours."""
 
 
-def open_database(path: Path, schema: Schema) -> Opened:
+def open_database(path: Path, schema: Schema, faults: Faults = no_faults) -> Opened:
     """Open the file, creating it where it is missing and rebuilding it where it is damaged.
+
+    A rebuilding that was cut off once everything was rescued is brought to its end.
 
     Raises:
         BridgeError: `daemon_version`, when a newer version wrote it.
         sqlite3.Error, OSError: it can be neither used nor rebuilt (disk full, no access).
     """
     make_private(path.parent)
+    aside = _replace(path, faults) if _rescued(path).exists() else None
     try:
-        return Opened(_connect(path, schema))
+        return Opened(_connect(path, schema, faults), aside)
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         if not _is_damage_at_opening(error, path):
             raise
-    return rebuild(path, schema)
+    return rebuild(path, schema, faults)
 
 
-def rebuild(path: Path, schema: Schema) -> Opened:
+def rebuild(path: Path, schema: Schema, faults: Faults = no_faults) -> Opened:
     """Begin a new file with every row that can still be read, and move the old one aside."""
     fresh = path.with_name(path.name + ".new")
     for part in _PARTS:
         fresh.with_name(fresh.name + part).unlink(missing_ok=True)
-    with closing(_connect(fresh, schema)) as connection:
+    with closing(_connect(fresh, schema, faults)) as connection:
         rescued = _rescue(path, connection, schema.tables)
-    aside = next(
-        name
-        for number in count(1)
-        if not (name := path.with_name(f"{path.name}.corrupt-{number}")).exists()
-    )
+    faults("store.rescued")
+    # From here on the new file is the better one: a start that finds it goes on with it.
+    fresh.rename(_rescued(path))
+    aside = _replace(path, faults)
+    return Opened(_connect(path, schema, faults), aside, rescued)
+
+
+def _rescued(path: Path) -> Path:
+    return path.with_name(path.name + ".rescued")
+
+
+def _replace(path: Path, faults: Faults) -> Path:
+    """Move the damaged file aside, or what is left of it, and put the rescued one in its place."""
+    aside = next(name for number in count(1) if not _taken(name := _aside(path, number)))
     for part in _PARTS:
+        faults("store.aside")
         with suppress(FileNotFoundError):
             path.with_name(path.name + part).rename(aside.with_name(aside.name + part))
-    fresh.rename(path)
-    return Opened(_connect(path, schema), aside, rescued)
+    faults("store.replace")
+    _rescued(path).rename(path)
+    return aside
+
+
+def _aside(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.corrupt-{number}")
+
+
+def _taken(aside: Path) -> bool:
+    # The file itself is moved last: one that is missing is a set that was cut off, to be completed.
+    return os.path.lexists(aside)
 
 
 def is_damage(error: Exception) -> bool:
@@ -152,19 +177,37 @@ def _is_damage_at_opening(error: Exception, path: Path) -> bool:
     return is_damage(error) or _family(error) == sqlite3.SQLITE_ERROR
 
 
-def _connect(path: Path, schema: Schema) -> sqlite3.Connection:
-    path.touch(mode=0o600)
-    path.chmod(0o600)  # SQLite gives its side files the same mode
+def _connect(path: Path, schema: Schema, faults: Faults) -> sqlite3.Connection:
+    _look(path)
+    _touch(path)
     connection = sqlite3.connect(
         path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None, check_same_thread=False
     )
     connection.text_factory = _text
     try:
-        _prepare(connection, schema)
+        _prepare(connection, schema, faults)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _look(path: Path) -> None:
+    """Refuse what is no file: a directory, a link to anywhere, a FIFO that would never open."""
+    for part in _PARTS:
+        with suppress(FileNotFoundError):
+            place = path.with_name(path.name + part)
+            found = place.lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+                raise OSError(errno.EEXIST, "it is no file of ours", str(place))
+
+
+def _touch(path: Path) -> None:
+    """Make the file, or close one that is open to others: SQLite gives its side files the mode."""
+    path.touch(mode=0o600)
+    for part in _PARTS:
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + part).chmod(0o600)
 
 
 def _text(raw: bytes) -> str:
@@ -172,7 +215,7 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="surrogateescape")
 
 
-def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
+def _prepare(connection: sqlite3.Connection, schema: Schema, faults: Faults) -> None:
     empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -187,6 +230,7 @@ def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
     for setting in schema.settings:
         connection.execute(f"PRAGMA {setting}")
     if empty:
+        faults("store.create")
         connection.executescript(
             f"BEGIN IMMEDIATE; {schema.script} PRAGMA application_id={schema.application_id};"
             f"PRAGMA user_version={schema.version}; COMMIT;"

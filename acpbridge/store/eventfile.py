@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 from zlib import crc32
 
-from acpbridge.model.ports import Faults
+from acpbridge.model.faults import Faults
 from acpbridge.store.database import (
     BUSY_MILLISECONDS,
     Schema,
@@ -81,7 +81,7 @@ class EventFile:
     Args:
         path: of the database; created with the first use.
         redact: makes the stored copy of a line; pure and total.
-        faults: passes `log.before_commit` and `log.after_commit`.
+        faults: passes the points of the log and of a file that is made.
     """
 
     def __init__(self, path: Path, redact: Callable[[bytes], bytes], faults: Faults) -> None:
@@ -175,6 +175,7 @@ class EventFile:
             connection = self._open()
             with transaction(connection):
                 deleted = connection.execute(_DELETE, (session, DELETE_ROWS)).rowcount
+                self._faults("log.forget")
         except (sqlite3.Error, OSError) as error:
             self._drop(error)
             raise
@@ -185,6 +186,7 @@ class EventFile:
         if not self.path.exists():
             return False
         try:
+            self._faults("log.reclaim")
             connection = self._open()
             if connection.execute("PRAGMA auto_vacuum").fetchone() != (_INCREMENTAL,):
                 connection.execute("VACUUM")  # made by an earlier version: once for all
@@ -226,12 +228,12 @@ class EventFile:
     def _open(self) -> sqlite3.Connection:
         if self._suspect:
             self.close()
-            opened = rebuild(self.path, _SCHEMA)
+            opened = rebuild(self.path, _SCHEMA, self._faults)
             self._suspect = False
         elif self._connection is not None:
             return self._connection
         else:
-            opened = open_database(self.path, _SCHEMA)
+            opened = open_database(self.path, _SCHEMA, self._faults)
         self.notices += opened.notices
         self._connection = opened.connection
         return opened.connection

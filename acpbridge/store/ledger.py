@@ -14,9 +14,9 @@ import anyio
 from anyio.to_thread import run_sync
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision
-from acpbridge.model.ports import Faults, no_faults
 from acpbridge.model.sessions import CloseReason, Outcome, RunRecord, SessionRecord
 from acpbridge.store.database import Opened, open_database, store_error, transaction
 from acpbridge.store.records import (
@@ -208,11 +208,13 @@ class Ledger:
             killed: sessions that a person ended past the earlier daemon: they are closed.
         """
         notices = self.notices
-        return await self._call(lambda connection: recover(connection, now, notices, killed))
+        return await self._change(lambda connection: recover(connection, now, notices, killed))
 
     async def __aenter__(self) -> Self:
         try:
-            self._opened = await run_sync(open_database, self.path, SCHEMA, limiter=self._thread)
+            self._opened = await run_sync(
+                open_database, self.path, SCHEMA, self._faults, limiter=self._thread
+            )
         except (sqlite3.Error, OSError) as error:
             raise store_error(error, self.path) from error
         return self

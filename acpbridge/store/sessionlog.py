@@ -20,8 +20,9 @@ from anyio.to_thread import run_sync
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Event
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.keys import AgentId, SessionKey
-from acpbridge.model.ports import Clock, Faults, no_faults
+from acpbridge.model.ports import Clock
 from acpbridge.store.database import store_error
 from acpbridge.store.eventfile import EventFile
 from acpbridge.store.follower import Follower

@@ -16,7 +16,7 @@ from acpbridge.model.sessions import (
     SessionRecord,
     SessionState,
 )
-from acpbridge.store.database import Schema, transaction
+from acpbridge.store.database import Schema
 from acpbridge.store.records import (
     UnreadableError,
     ascii_text,
@@ -159,15 +159,14 @@ def recover(
     killed: Mapping[str, CloseReason],
 ) -> RecoveryReport:
     """Drop what cannot be read, then end what only a living daemon could go on with."""
-    with transaction(connection):
-        unreadable = _drop_unreadable(connection)
-        return RecoveryReport(
-            tuple(_recover_sessions(connection, killed)),
-            tuple(_recover_runs(connection, now, killed)),
-            tuple(_recover_questions(connection, now)),
-            unreadable,
-            notices,
-        )
+    unreadable = _drop_unreadable(connection)
+    return RecoveryReport(
+        tuple(_recover_sessions(connection, killed)),
+        tuple(_recover_runs(connection, now, killed)),
+        tuple(_recover_questions(connection, now)),
+        unreadable,
+        notices,
+    )
 
 
 def _drop_unreadable(connection: sqlite3.Connection) -> int:

@@ -49,6 +49,11 @@ def raise_descriptor_limit() -> int:
     return soft
 
 
+def descriptor_limit() -> int:
+    """Return how many files this process may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 class Keeper:
     """Starts children, and sees to it that none outlives this block or this process.
 

@@ -17,7 +17,7 @@ from acpbridge.controller.process import AgentProcess, LaunchSpec
 from acpbridge.controller.supervised import MARGIN, STDERR_KEPT, SupervisedProcess
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.errors import BridgeError
-from acpbridge.model.ports import Faults, no_faults
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.redact import Redactor
 from acpbridge.transport import keeper as kernel
 from acpbridge.transport.tree import Child, KillReceipt

@@ -154,3 +154,24 @@ async def test_a_wait_that_was_cancelled_as_its_socket_became_ready_is_no_news(
         structlog.reset_defaults()
     told = [record.exc_info[0] for record in caplog.records if record.exc_info]
     assert told == [LookupError]
+
+
+def test_g28_a_log_that_cannot_be_turned_over_ends_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.log"
+    code = """
+from acpbridge.logs import LogFile
+
+def faults(point):
+    if point == "logfile.turn":
+        raise OSError(28, "full")
+
+logs.FILE_LIMIT = 10
+full = LogFile(path, faults)
+full.write("one line of some length\\n")
+full.write("lost, and nobody dies of it\\n")
+full._faults = lambda point: None
+full.write("goes on\\n")
+"""
+    assert logged(path, code).returncode == 0
+    assert path.read_text(encoding="utf-8") == "goes on\n"
+    assert "one line" in logs.older(path)[-1].read_text(encoding="utf-8")

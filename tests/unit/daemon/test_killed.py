@@ -74,3 +74,18 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
         file.write(b'{"key": "agent:a:acp:9", "rea')
     killed.note(path, {TWO: CloseReason.KILLED})
     assert list(killed.noted(path)) == [ONE, TWO]
+
+
+def test_g28_a_note_that_is_written_in_part_is_an_error_and_harms_no_later_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "killed.jsonl"
+
+    def faults(point: str) -> int | None:
+        return 7 if point == "killed.note" else None
+
+    with pytest.raises(BridgeError) as caught:
+        killed.note(path, {ONE: CloseReason.KILLED}, faults)
+    assert caught.value.code == "store_full"
+    killed.note(path, {TWO: CloseReason.KILLED})
+    assert killed.noted(path) == {TWO: CloseReason.KILLED}

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.ports import Faults, no_faults
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.permissions.audit import GENESIS, Audit, verify
 from acpbridge.redact import Redactor
 

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import no_faults
 from acpbridge.model.permission import Effect, OnPermission
-from acpbridge.model.ports import no_faults
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState, TurnState
 from acpbridge.router import life
 from acpbridge.router.turns import INBOX_LIMIT

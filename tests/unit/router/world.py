@@ -22,6 +22,7 @@ from acpbridge.controller.census import ProcessInfo
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Update
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.permission import (
     Decision,
@@ -33,7 +34,6 @@ from acpbridge.model.permission import (
     ToolKind,
     ToolSubject,
 )
-from acpbridge.model.ports import Faults, no_faults
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import SessionState
 from acpbridge.model.settings import Settings
