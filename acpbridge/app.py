@@ -183,11 +183,14 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
     redactor = Redactor(os.environ.items())
     base = _Base(paths, configuration, info, faults, redactor, agents or {})
     log_to(redactor.value)
-    left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
-    if left:
-        base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
+    swept = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
+    if swept.killed:
+        ended = f"{len(swept.killed)} processes of an earlier daemon were ended"
+        base.notices.append(f"{ended}: {', '.join(map(str, swept.killed))}")
     clock = base.clock
-    supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
+    supervisor = Supervisor(
+        paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile, swept=swept
+    )
     session_log = _session_log(base)
     audit = Audit.open(
         paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults
@@ -205,7 +208,7 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
                 config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
-                notices=lambda: _notices(base, ledger, session_log),
+                notices=lambda: [*_notices(base, ledger, session_log), *supervisor.notices],
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands

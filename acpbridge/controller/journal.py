@@ -7,14 +7,19 @@ the kernel again, and a process counts only with its start ticks in the same boo
 
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from acpbridge.controller.ownfile import read_own
 from acpbridge.transport import keeper as kernel
 
 VERSION: Final = 1
+
+# A thousand trees of a hundred processes each take half of it. Bytes.
+LIMIT: Final = 16 * 1024 * 1024
 
 # What reading something else raises, whatever it is.
 _NOT_A_JOURNAL: Final = (
@@ -70,7 +75,20 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The whole state of one daemon's processes."""
+    """The whole state of one daemon's processes.
+
+    Attributes:
+        boot_id: of the boot in which the numbers mean something.
+        uid: whose processes they are.
+        daemon: who wrote it.
+        keeper: its keeper.
+        trees: what runs for each session, by its key.
+        guard: the keeper's guard.
+        home: the state directory; "" where an older daemon wrote none down.
+        above: the daemon's ancestors at its start: one of them, or the first process, is given
+            whatever outlives daemon and helpers.
+        left: processes of an earlier daemon that could not be ended.
+    """
 
     boot_id: str
     uid: int
@@ -78,16 +96,21 @@ class Journal:
     keeper: Entry
     trees: Mapping[str, Tree] = field(default_factory=dict)
     guard: Entry | None = None
+    home: str = ""
+    above: tuple[Entry, ...] = ()
+    left: tuple[Entry, ...] = ()
 
     def write(self, path: Path) -> None:
         """Replace the file; a reader sees the old one or the new one, whole.
 
-        It is not flushed to the disk: after a loss of power it would mean nothing anyway.
+        It is not flushed to the disk: it has to outlive the daemon, which the kernel's cache does.
+        After a loss of power it means nothing, for the boot is another one; should it be torn
+        then, its checksum says so.
 
         Raises:
             OSError: when it cannot be written.
         """
-        value = {
+        value: dict[str, Any] = {
             "version": VERSION,
             "bootId": self.boot_id,
             "uid": self.uid,
@@ -95,10 +118,16 @@ class Journal:
             "keeper": self.keeper.to_json(),
             "guard": None if self.guard is None else self.guard.to_json(),
             "sessions": {name: tree.to_json() for name, tree in self.trees.items()},
+            "home": self.home,
+            "above": [entry.to_json() for entry in self.above],
+            "left": [entry.to_json() for entry in self.left],
         }
+        value["crc"] = checksum(value)
         part = path.with_name(path.name + ".part")
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as out:
+        # Whatever an earlier one left there, a FIFO or a link included, is nobody's.
+        part.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(part, flags, 0o600), "w", encoding="utf-8") as out:
             json.dump(value, out, separators=(",", ":"))
         part.replace(path)
 
@@ -106,8 +135,9 @@ class Journal:
     def read(cls, path: Path) -> "Journal | None":
         """Return what the file holds, None if there is none or it cannot be understood."""
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-            if value["version"] != VERSION:
+            value = json.loads(read_own(path, LIMIT) or b"")
+            # An older daemon wrote no sum.
+            if value.pop("crc", None) not in (None, checksum(value)) or value["version"] != VERSION:
                 return None
             return cls(
                 boot_id=str(value["bootId"]),
@@ -117,13 +147,28 @@ class Journal:
                 trees={name: _tree(tree) for name, tree in value["sessions"].items()},
                 # An older daemon did not write it down.
                 guard=None if value.get("guard") is None else _entry(value["guard"]),
+                home=str(value.get("home", "")),
+                above=tuple(_entry(entry) for entry in value.get("above", ())),
+                left=tuple(_entry(entry) for entry in value.get("left", ())),
             )
-        except (OSError, *_NOT_A_JOURNAL):
+        except _NOT_A_JOURNAL:
             return None
 
     def of_this_boot(self) -> bool:
         """Whether its numbers mean anything now."""
         return self.boot_id == kernel.boot_id() and self.uid == os.getuid()
+
+    def entries(self) -> set[tuple[int, int]]:
+        """Return everybody who is the daemon's: pid and start ticks of helpers and trees."""
+        helpers = (self.keeper, *(() if self.guard is None else (self.guard,)), *self.left)
+        trees = self.trees.values()
+        below = [e for tree in trees for e in (tree.shim, tree.agent, *tree.members)]
+        return {(entry.pid, entry.start_ticks) for entry in (*helpers, *below)}
+
+
+def checksum(value: Mapping[str, Any]) -> int:
+    """Return a sum in which each single bit of a JSON object counts: one pid is like another."""
+    return zlib.crc32(json.dumps(value, separators=(",", ":"), sort_keys=True).encode())
 
 
 def _entry(value: Any) -> Entry:

@@ -15,8 +15,9 @@ from uuid import uuid4
 
 import pytest
 
+from acpbridge.controller import census
 from acpbridge.controller.journal import Entry, Journal, Tree
-from acpbridge.controller.sweep import sweep
+from acpbridge.controller.sweep import Swept, sweep
 from acpbridge.transport import keeper as kernel
 
 if TYPE_CHECKING:
@@ -162,6 +163,8 @@ def write(home: Path, daemon: Entry, *trees: Tree, **changes: object) -> Path:
         daemon,
         Entry(daemon.pid, daemon.start_ticks),
         {f"agent:x{number}:main": tree for number, tree in enumerate(trees)},
+        home=str(home),
+        above=tuple(Entry(*pair) for pair in census.ancestors(os.getppid())),
     )
     path = home / "processes.json"
     replace(journal, **changes).write(path)  # type: ignore[arg-type]
@@ -196,9 +199,9 @@ def test_what_is_left_when_all_are_killed_at_once_is_ended_by_the_next_start_g5(
             os.kill(pid, signal.SIGKILL)
     survivors = set(observer.alive())
     assert len(survivors) == 6
-    assert set(sweep(path, str(tmp_path))) == survivors
+    assert set(sweep(path, str(tmp_path)).killed) == survivors
     wait_for(lambda: observer.alive() == {})
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)) == Swept()
 
 
 def test_who_was_not_written_down_yet_is_found_by_the_marker_with_all_below_g5(
@@ -208,7 +211,7 @@ def test_who_was_not_written_down_yet_is_found_by_the_marker_with_all_below_g5(
     bare, top = left.start("bare", **marked(tmp_path))
     acp = f"agent:x:acp:{uuid4()}"
     (second,) = left.start(**marked(tmp_path, acp))
-    assert sweep(path, str(tmp_path)) == sorted([bare.pid, top.pid, second.pid])
+    assert sweep(path, str(tmp_path)).killed == tuple(sorted([bare.pid, top.pid, second.pid]))
     assert not any(alive(bare.pid, top.pid, second.pid))
 
 
@@ -221,7 +224,7 @@ def test_a_stranger_who_has_the_number_of_a_dead_member_lives_g6(
     path = write(
         tmp_path, dead_daemon(), Tree(wrong, wrong, (wrong, earlier)), Tree(earlier, wrong)
     )
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert alive(stranger.pid) == [True]
 
 
@@ -232,12 +235,12 @@ def test_a_journal_of_another_boot_or_user_touches_nobody_g6(
     daemon = dead_daemon()
     child, top = left.start("plain", **marked(tmp_path))
     path = write(tmp_path, daemon, Tree(top, top, (child,)), **changes)
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert alive(child.pid, top.pid) == [True, True]
     (tmp_path / "processes.json").write_text("garbage", encoding="utf-8")
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     (tmp_path / "processes.json").unlink()
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert alive(child.pid, top.pid) == [True, True]
 
 
@@ -257,22 +260,22 @@ def test_a_marker_that_is_not_one_of_ours_means_nothing(tmp_path: Path, left: Le
         {"XACPBRIDGE_MARK": ours["ACPBRIDGE_MARK"], "XACPBRIDGE_HOME": str(tmp_path)},
     ]
     pids = [left.start(**env)[0].pid for env in others]
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert all(alive(*pids))
 
 
 def test_who_is_older_than_the_daemon_was_none_of_its_agents(tmp_path: Path, left: Left) -> None:
     (older,) = left.start(**marked(tmp_path))
     path = write(tmp_path, Entry(older.pid + 1, older.start_ticks + 1))
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     path = write(tmp_path, Entry(2**22 - 1, older.start_ticks))
-    assert sweep(path, str(tmp_path)) == [older.pid]
+    assert sweep(path, str(tmp_path)).killed == (older.pid,)
 
 
 def test_who_lives_below_a_daemon_that_is_alive_is_not_touched(tmp_path: Path, left: Left) -> None:
     child, top = left.start("plain", **marked(tmp_path))
     path = write(tmp_path, top, Tree(child, child, (child,)))
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert alive(child.pid, top.pid) == [True, True]
 
 
@@ -286,7 +289,7 @@ from pathlib import Path
 from acpbridge.controller.sweep import sweep
 child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()", sys.argv[2]],
                          stdin=subprocess.PIPE)
-print(json.dumps([sweep(Path(sys.argv[1], "processes.json"), sys.argv[1]), child.poll()]))
+print(json.dumps([sweep(Path(sys.argv[1], "processes.json"), sys.argv[1]).killed, child.poll()]))
 child.kill()
 child.wait()
 """
@@ -316,7 +319,7 @@ def test_another_users_process_with_our_marker_is_not_touched_g6(
     assert done.stdout == b"!"
     (theirs,) = observer.alive()
     try:
-        assert sweep(path, str(tmp_path)) == []
+        assert sweep(path, str(tmp_path)).killed == ()
         assert alive(theirs) == [True]
     finally:
         os.kill(theirs, signal.SIGKILL)
