@@ -21,9 +21,17 @@ def read_own(path: Path, limit: int) -> bytes | None:
     """
     try:
         fd = os.open(path, _FLAGS)
-        with os.fdopen(fd, "rb") as file:
-            found = os.fstat(fd)
-            ours = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
-            return file.read(limit) if ours and stat.S_ISREG(found.st_mode) else None
     except OSError:
         return None
+    try:
+        found = os.fstat(fd)
+        ours = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+        if not ours or not stat.S_ISREG(found.st_mode):
+            return None
+        # Only now: given a directory it raises, and closes nothing.
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read(limit)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
