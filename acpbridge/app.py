@@ -25,13 +25,14 @@ from acpbridge.controller.containment import ShimContainment
 from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
-from acpbridge.daemon import killed
+from acpbridge.daemon import killed, standing
 from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Server
+from acpbridge.daemon.standing import keep_listening
 from acpbridge.daemon.system import RandomIds, SystemClock, faults_from
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
@@ -296,6 +297,7 @@ async def serve_clients(
     configuration: ConfigFile,
     stop: Callable[[bool], None],
     stopping: Callable[[], bool] = lambda: False,
+    mine: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[Server]:
     """Serve clients on the control socket beside the body.
 
@@ -305,6 +307,7 @@ async def serve_clients(
         configuration: read already.
         stop: what their wish to stop the daemon comes to; True: at once.
         stopping: whether it is on its way out.
+        mine: whether a socket that was removed may be bound again.
     """
 
     async def denied(pid: int, uid: int) -> None:
@@ -321,7 +324,10 @@ async def serve_clients(
     )
     server = Server(opened.router, duties)
     listener = await unix.listen(paths.socket)
-    async with listener, background(lambda: server.listen(listener)):
+    async with (
+        listener,
+        background(lambda: keep_listening(paths.socket, listener, server.listen, mine)),
+    ):
         yield server
 
 
@@ -349,7 +355,9 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
     opening = open_router(paths, configuration, info, faults, nofile=nofile, log_to=log_to)
     lifetime = Lifetime(detached=log_file is not None)
     async with opening as opened:
-        serving = serve_clients(paths, opened, configuration, lifetime.stop, lifetime.stopping)
+        serving = serve_clients(
+            *(paths, opened, configuration, lifetime.stop, lifetime.stopping, lock.in_place)
+        )
         async with serving as server:
 
             async def leave_when_idle() -> None:
@@ -359,12 +367,16 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
                     opened.router.busy,
                 )
 
-            async with background(lifetime.obey_signals, leave_when_idle):
+            async def leave_when_displaced() -> None:
+                await standing.leave_when_displaced(lock, lambda: lifetime.stop(False))  # noqa: FBT003
+
+            async with background(lifetime.obey_signals, leave_when_idle, leave_when_displaced):
                 ready()
                 log.info("ready", pid=info.pid, home=info.home)
                 await lifetime.over()
                 log.info("stopping")
                 with anyio.move_on_after(STOP_LIMIT, shield=True):
                     await opened.router.stop()
-    paths.socket.unlink(missing_ok=True)
+    if lock.in_place():  # else the socket is another daemon's
+        paths.socket.unlink(missing_ok=True)
     log.info("stopped")

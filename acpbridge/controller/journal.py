@@ -9,6 +9,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -100,8 +101,13 @@ class Journal:
     above: tuple[Entry, ...] = ()
     left: tuple[Entry, ...] = ()
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, folder: int | None = None) -> None:
         """Replace the file; a reader sees the old one or the new one, whole.
+
+        Args:
+            path: of the file.
+            folder: descriptor of its directory: should that have been moved or removed, nothing is
+                written to what stands in its place, which is another daemon's.
 
         It is not flushed to the disk: it has to outlive the daemon, which the kernel's cache does.
         After a loss of power it means nothing, for the boot is another one; should it be torn
@@ -123,13 +129,16 @@ class Journal:
             "left": [entry.to_json() for entry in self.left],
         }
         value["crc"] = checksum(value)
-        part = path.with_name(path.name + ".part")
+        whole = os.fspath(path) if folder is None else path.name
+        part = f"{whole}.part"
         # Whatever an earlier one left there, a FIFO or a link included, is nobody's.
-        part.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(part, flags, 0o600), "w", encoding="utf-8") as out:
+        fd = os.open(part, flags, 0o600, dir_fd=folder)
+        with os.fdopen(fd, "w", encoding="utf-8") as out:
             json.dump(value, out, separators=(",", ":"))
-        part.replace(path)
+        os.replace(part, whole, src_dir_fd=folder, dst_dir_fd=folder)
 
     @classmethod
     def read(cls, path: Path) -> "Journal | None":

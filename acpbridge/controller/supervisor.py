@@ -82,6 +82,9 @@ class Supervisor(Owner):
         self._strays = Strays(self._keeper, self._shims, self._swept)
         # Whom orphans of ours would fall to, should all helpers die with us.
         self._above = tuple(Entry(*pair) for pair in census.ancestors(os.getppid()))
+        # The journal stays in this very directory, whatever becomes of its path.
+        self._folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, self._folder)
         await stack.enter_async_context(self._keeper)
         # From the first moment the journal says since when this daemon runs.
         self._look_again()
@@ -260,7 +263,7 @@ class Supervisor(Owner):
             left=self._strays.left(),
         )
         if now != self._written:
-            now.write(self._path)
+            now.write(self._path, self._folder)
             self._written = now
 
 

@@ -38,9 +38,8 @@ class DaemonLock:
             BridgeError: `daemon_running`, naming the pid that holds it; `state_directory`, when
                 its file cannot be used.
         """
-        fd = self._open()
+        fd = self._locked()
         try:
-            self._lock(fd)
             # The new pid before the cut: whoever reads in between finds at least a number.
             text = f"{os.getpid()}\n{PROGRAM if self._program else ''}".encode()
             os.pwrite(fd, text, 0)
@@ -50,6 +49,23 @@ class DaemonLock:
             os.close(fd)
             raise
         self._fd = fd
+
+    def _locked(self) -> int:
+        """Return the file, locked; one that was replaced meanwhile locks nobody out."""
+        while True:
+            fd = self._open()
+            try:
+                self._lock(fd)
+                if _same(fd, self._path):
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+
+    def in_place(self) -> bool:
+        """Tell whether the file that is held is still the one that others will find."""
+        return self._fd >= 0 and _same(self._fd, self._path)
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -83,6 +99,16 @@ class DaemonLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _same(fd: int, path: Path) -> bool:
+    try:
+        found = path.stat(follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # nobody else can find it either
+    return os.path.samestat(os.fstat(fd), found)
 
 
 def holder(path: Path) -> int:
