@@ -236,7 +236,7 @@ class Supervisor(Owner):
                 await anyio.to_thread.run_sync(self._write_journal)
                 self._trouble = ""
             except OSError as error:
-                trouble = f"the process journal cannot be written: {error}"
+                trouble = f"the process journal {self._path} cannot be written: {error.strerror}"
                 if trouble != self._trouble:
                     log.warning(trouble)
                 self._trouble = trouble

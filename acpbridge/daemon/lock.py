@@ -35,8 +35,8 @@ class DaemonLock:
         """Take the lock; the file itself is never removed.
 
         Raises:
-            BridgeError: `daemon_running`, naming the pid that holds it; `state_directory`, when
-                its file cannot be used.
+            BridgeError: `daemon_running`, naming the pid that holds it; `daemon_frozen`, when that
+                one was stopped; `state_directory`, when its file cannot be used.
         """
         fd = self._locked()
         try:
@@ -90,6 +90,9 @@ class DaemonLock:
                 raise _unusable(self._path, error) from None
             return
         pid = holder(self._path)
+        if _stopped(pid):
+            message = f"The daemon (pid {pid}) is stopped, and holds {self._path}."
+            raise BridgeError("daemon_frozen", message, data={"pid": pid})
         what = "A program has opened its bridge" if of_program(self._path) else "A daemon runs"
         message = f"{what} already (pid {pid or 'unknown'}) in {self._path.parent}."
         raise BridgeError("daemon_running", message, data={"pid": pid})
@@ -99,6 +102,14 @@ class DaemonLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _stopped(pid: int) -> bool:
+    """Tell whether a process was stopped by a signal or a debugger."""
+    from acpbridge.transport import keeper as kernel  # seldom needed by the quick commands
+
+    row = kernel.read_process(pid) if pid > 0 else None
+    return row is not None and row.state in "Tt"
 
 
 def _same(fd: int, path: Path) -> bool:
