@@ -25,7 +25,7 @@ from acpbridge.controller.containment import ShimContainment
 from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
-from acpbridge.daemon import killed
+from acpbridge.daemon import killed, standing
 from acpbridge.daemon.arming import faults_from
 from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.duties import Duties
@@ -35,6 +35,7 @@ from acpbridge.daemon.manager import READY, STOPPING, Manager
 from acpbridge.daemon.obstacles import put_aside
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Server
+from acpbridge.daemon.standing import keep_listening
 from acpbridge.daemon.system import RandomIds, SystemClock
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
@@ -192,11 +193,14 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
     for notice in notices:
         base.notices.append(notice)
         log.warning("notice", text=notice)
-    left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
-    if left:
-        base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
+    swept = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
+    if swept.killed:
+        ended = f"{len(swept.killed)} processes of an earlier daemon were ended"
+        base.notices.append(f"{ended}: {', '.join(map(str, swept.killed))}")
     clock = base.clock
-    supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
+    supervisor = Supervisor(
+        paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile, swept=swept
+    )
     session_log = _session_log(base)
     audit = _audit(base)
     try:
@@ -212,7 +216,7 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
                 config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
-                notices=lambda: _notices(base, ledger, session_log),
+                notices=lambda: [*_notices(base, ledger, session_log), *supervisor.notices],
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands
@@ -310,6 +314,7 @@ async def serve_clients(
     configuration: ConfigFile,
     stop: Callable[[bool], None],
     stopping: Callable[[], bool] = lambda: False,
+    mine: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[Server]:
     """Serve clients on the control socket beside the body.
 
@@ -319,6 +324,7 @@ async def serve_clients(
         configuration: read already.
         stop: what their wish to stop the daemon comes to; True: at once.
         stopping: whether it is on its way out.
+        mine: whether a socket that was removed may be bound again.
     """
 
     async def denied(pid: int, uid: int) -> None:
@@ -336,7 +342,10 @@ async def serve_clients(
     )
     server = Server(opened.router, duties)
     listener = await unix.listen(paths.socket)
-    async with listener, background(lambda: server.listen(listener)):
+    async with (
+        listener,
+        background(lambda: keep_listening(paths.socket, listener, server.listen, mine)),
+    ):
         yield server
 
 
@@ -368,7 +377,9 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
     )
     lifetime = Lifetime(detached=log_file is not None)
     async with opening as opened:
-        serving = serve_clients(paths, opened, configuration, lifetime.stop, lifetime.stopping)
+        serving = serve_clients(
+            *(paths, opened, configuration, lifetime.stop, lifetime.stopping, lock.in_place)
+        )
         async with serving as server:
 
             async def leave_when_idle() -> None:
@@ -378,7 +389,11 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
                     opened.router.busy,
                 )
 
-            async with background(lifetime.obey_signals, leave_when_idle, manager.keep_telling):
+            async def leave_when_displaced() -> None:
+                await standing.leave_when_displaced(lock, lambda: lifetime.stop(False))  # noqa: FBT003
+
+            duties = (leave_when_idle, leave_when_displaced, manager.keep_telling)
+            async with background(lifetime.obey_signals, *duties):
                 ready()
                 manager.tell(READY)
                 log.info("ready", pid=info.pid, home=info.home)
@@ -389,5 +404,6 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
                     await opened.router.stop()
                 if patience.cancelled_caught:
                     log.warning("the stop was cut short", seconds=STOP_LIMIT)
-    paths.socket.unlink(missing_ok=True)
+        if lock.in_place():  # else the socket is another daemon's
+            paths.socket.unlink(missing_ok=True)
     log.info("stopped")

@@ -172,6 +172,7 @@ def status_text(status: Row, questions: Sequence[Row] = ()) -> str:
         for p in status.get("unowned", ())
     ]
     out += columns(unowned)
+    out += [f"  {shown(p['next'])}" for p in status.get("unowned", ()) if p.get("next")]
     out += [f"warning: {shown(warning)}" for warning in status.get("warnings", ())]
     return "\n".join(out)
 

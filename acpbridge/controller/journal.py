@@ -8,15 +8,21 @@ the kernel again, and a process counts only with its start ticks in the same boo
 import errno
 import json
 import os
+import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from acpbridge.controller.ownfile import read_own
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.transport import keeper as kernel
 
 VERSION: Final = 1
+
+# A thousand trees of a hundred processes each take half of it. Bytes.
+LIMIT: Final = 16 * 1024 * 1024
 
 # What reading something else raises, whatever it is.
 _NOT_A_JOURNAL: Final = (
@@ -72,7 +78,20 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The whole state of one daemon's processes."""
+    """The whole state of one daemon's processes.
+
+    Attributes:
+        boot_id: of the boot in which the numbers mean something.
+        uid: whose processes they are.
+        daemon: who wrote it.
+        keeper: its keeper.
+        trees: what runs for each session, by its key.
+        guard: the keeper's guard.
+        home: the state directory; "" where an older daemon wrote none down.
+        above: the daemon's ancestors at its start: one of them, or the first process, is given
+            whatever outlives daemon and helpers.
+        left: processes of an earlier daemon that could not be ended.
+    """
 
     boot_id: str
     uid: int
@@ -80,16 +99,26 @@ class Journal:
     keeper: Entry
     trees: Mapping[str, Tree] = field(default_factory=dict)
     guard: Entry | None = None
+    home: str = ""
+    above: tuple[Entry, ...] = ()
+    left: tuple[Entry, ...] = ()
 
-    def write(self, path: Path, faults: Faults = no_faults) -> None:
+    def write(self, path: Path, faults: Faults = no_faults, folder: int | None = None) -> None:
         """Replace the file; a reader sees the old one or the new one, whole.
 
-        It is not flushed to the disk: after a loss of power it would mean nothing anyway.
+        Args:
+            path: of the file.
+            folder: descriptor of its directory: should that have been moved or removed, nothing is
+                written to what stands in its place, which is another daemon's.
+
+        It is not flushed to the disk: it has to outlive the daemon, which the kernel's cache does.
+        After a loss of power it means nothing, for the boot is another one; should it be torn
+        then, its checksum says so.
 
         Raises:
             OSError: when it cannot be written.
         """
-        value = {
+        value: dict[str, Any] = {
             "version": VERSION,
             "bootId": self.boot_id,
             "uid": self.uid,
@@ -97,26 +126,35 @@ class Journal:
             "keeper": self.keeper.to_json(),
             "guard": None if self.guard is None else self.guard.to_json(),
             "sessions": {name: tree.to_json() for name, tree in self.trees.items()},
+            "home": self.home,
+            "above": [entry.to_json() for entry in self.above],
+            "left": [entry.to_json() for entry in self.left],
         }
+        value["crc"] = checksum(value)
         data = json.dumps(value, separators=(",", ":")).encode()
-        part = path.with_name(path.name + ".part")
-        part.unlink(missing_ok=True)  # whatever stands there: it is made anew, and ours alone
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        whole = os.fspath(path) if folder is None else path.name
+        part = f"{whole}.part"
+        # Whatever an earlier one left there, a FIFO or a link included, is nobody's.
+        with suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(part, flags, 0o600, dir_fd=folder)
         try:
             if os.write(fd, data[: faults("journal.write")]) != len(data):
                 raise OSError(errno.ENOSPC, "only a part was written")
         finally:
             os.close(fd)
         faults("journal.rename")
-        part.replace(path)
+        os.replace(part, whole, src_dir_fd=folder, dst_dir_fd=folder)
         faults("journal.renamed")
 
     @classmethod
     def read(cls, path: Path) -> "Journal | None":
         """Return what the file holds, None if there is none or it cannot be understood."""
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-            if value["version"] != VERSION:
+            value = json.loads(read_own(path, LIMIT) or b"")
+            # An older daemon wrote no sum.
+            if value.pop("crc", None) not in (None, checksum(value)) or value["version"] != VERSION:
                 return None
             return cls(
                 boot_id=str(value["bootId"]),
@@ -126,13 +164,28 @@ class Journal:
                 trees={name: _tree(tree) for name, tree in value["sessions"].items()},
                 # An older daemon did not write it down.
                 guard=None if value.get("guard") is None else _entry(value["guard"]),
+                home=str(value.get("home", "")),
+                above=tuple(_entry(entry) for entry in value.get("above", ())),
+                left=tuple(_entry(entry) for entry in value.get("left", ())),
             )
-        except (OSError, *_NOT_A_JOURNAL):
+        except _NOT_A_JOURNAL:
             return None
 
     def of_this_boot(self) -> bool:
         """Whether its numbers mean anything now."""
         return self.boot_id == kernel.boot_id() and self.uid == os.getuid()
+
+    def entries(self) -> set[tuple[int, int]]:
+        """Return everybody who is the daemon's: pid and start ticks of helpers and trees."""
+        helpers = (self.keeper, *(() if self.guard is None else (self.guard,)), *self.left)
+        trees = self.trees.values()
+        below = [e for tree in trees for e in (tree.shim, tree.agent, *tree.members)]
+        return {(entry.pid, entry.start_ticks) for entry in (*helpers, *below)}
+
+
+def checksum(value: Mapping[str, Any]) -> int:
+    """Return a sum in which each single bit of a JSON object counts: one pid is like another."""
+    return zlib.crc32(json.dumps(value, separators=(",", ":"), sort_keys=True).encode())
 
 
 def _entry(value: Any) -> Entry:

@@ -1,15 +1,19 @@
-"""Processes below guard or keeper that no shim has any more: looked for, and ended.
+"""Processes that nobody owns: below guard or keeper without a shim, or left by an earlier daemon.
 
-The keeper ends such processes within milliseconds; those that stay are what it could not. Above is
-the supervisor, below the kernel's table of processes. Blocks: use a thread.
+The keeper ends the first within milliseconds; those that stay are what it could not. The second are
+what a sweep could not end, or would not for want of a proof. Above is the supervisor, below the
+kernel's table of processes. Blocks: use a thread.
 """
 
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from acpbridge.controller import census
+from acpbridge.controller.journal import Entry
+from acpbridge.controller.sweep import Swept
 from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper
 from acpbridge.transport.tree import NOBODY
@@ -21,17 +25,36 @@ STRAY_PAUSE: Final = 0.3
 SHIM: Final = "acpb-shim"
 
 
+@dataclass(frozen=True, slots=True)
+class Unowned:
+    """A process that nobody owns, as `status` shows it until it is gone.
+
+    Attributes:
+        pid: its number.
+        name: of the program.
+        reason: why nobody owns it.
+        next: what a person can do about it.
+    """
+
+    pid: int
+    name: str
+    reason: str
+    next: str
+
+
 class Strays:
-    """Those of one keeper, and of every one that it had before.
+    """Those of one keeper, of every one that it had before, and of the daemons before this one.
 
     Args:
         keeper: below whose helpers they are.
         shims: returns the pids of the shims that are at work.
+        swept: what was left when this daemon started.
     """
 
-    def __init__(self, keeper: Keeper, shims: Callable[[], set[int]]) -> None:
+    def __init__(self, keeper: Keeper, shims: Callable[[], set[int]], swept: Swept) -> None:
         self._keeper = keeper
         self._shims = shims
+        self._swept = swept
         # Every guard and keeper that ever was: what is below one is an agent's, whoever it says.
         self._helpers: set[census.Pair] = set()
 
@@ -42,8 +65,28 @@ class Strays:
         self._helpers = self._helpers | {(helper.pid, helper.start_ticks) for helper in now}
         return self._helpers
 
+    def left(self) -> tuple[Entry, ...]:
+        """Return whom a sweep knew for ours and could not end, and who still lives."""
+        return tuple(entry for entry in self._swept.left if entry.alive())
+
+    def add(self, swept: Swept) -> None:
+        """Take in what another sweep came to."""
+        before = self._swept
+        doubts = {doubt.entry: doubt for doubt in (*before.doubts, *swept.doubts)}
+        left = dict.fromkeys((*before.left, *swept.left))
+        self._swept = Swept((), tuple(left), tuple(doubts.values()))
+
+    def unowned(self) -> list[Unowned]:
+        """Return all that nobody owns and that lives."""
+        found = [_lost(row) for row in self.found()]
+        for entry in self._swept.left:
+            found += _shown(entry, "was left by a daemon that was killed, and cannot be ended")
+        for doubt in self._swept.doubts:
+            found += _shown(doubt.entry, doubt.reason)
+        return found
+
     def found(self) -> list[census.ProcessInfo]:
-        """Return those that are there, and still are after a moment."""
+        """Return those of the keepers that are there, and still are after a moment."""
         before = {(row.pid, row.start_ticks) for row in self._rows()}
         if before:
             time.sleep(STRAY_PAUSE)
@@ -79,3 +122,21 @@ class Strays:
         loop = kernel.KillLoop(self._rows)
         loop.run()
         return loop.survivors
+
+
+def _lost(info: census.ProcessInfo) -> Unowned:
+    reason, what = "below the keeper, without a session", "end it: acpbridge daemon restart"
+    return Unowned(info.pid, info.name, reason, what)
+
+
+def _shown(entry: Entry, reason: str) -> list[Unowned]:
+    """Return one of an earlier daemon, nothing if it is gone; a new one may have its number."""
+    info = census.look(entry.pid, entry.start_ticks, "child")
+    if info is None or not entry.alive():
+        return []
+    look = f"ps -o pid,ppid,user,lstart,args -p {entry.pid}"
+    return [
+        Unowned(
+            info.pid, info.name, reason, f"see {look}; if it is no longer wanted: kill {entry.pid}"
+        )
+    ]

@@ -21,8 +21,9 @@ from acpbridge.controller import census
 from acpbridge.controller.containment import Containment
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.process import AgentProcess, LaunchSpec
-from acpbridge.controller.strays import Strays
+from acpbridge.controller.strays import Strays, Unowned
 from acpbridge.controller.supervised import SupervisedProcess
+from acpbridge.controller.sweep import Swept, sweep_after
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.transport import keeper as kernel
@@ -39,6 +40,8 @@ CENSUS_PACE: Final = 1.0
 SHIM_LOOK: Final = 0.01
 SHIM_EXIT: Final = 1.0
 
+NOTHING_LEFT: Final = Swept()
+
 
 class Supervisor(Owner):
     """All agents of one daemon; use it as an async context manager.
@@ -49,6 +52,7 @@ class Supervisor(Owner):
         redact: for what agents say on stderr.
         faults: named points for tests.
         nofile: the agents' soft limit of open files, where the daemon raised its own.
+        swept: what was left of an earlier daemon when this one started.
     """
 
     def __init__(
@@ -59,8 +63,12 @@ class Supervisor(Owner):
         faults: Faults = no_faults,
         *,
         nofile: int | None = None,
+        swept: Swept = NOTHING_LEFT,
     ) -> None:
         self._path = journal
+        self._home = str(journal.parent)
+        self._swept = swept
+        self._trouble = ""
         self._containment = containment
         self._redact = redact
         self._faults = faults
@@ -71,7 +79,12 @@ class Supervisor(Owner):
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         self._keeper = Keeper(on_lost=self._look_again, nofile=self._nofile)
-        self._strays = Strays(self._keeper, self._shims)
+        self._strays = Strays(self._keeper, self._shims, self._swept)
+        # Whom orphans of ours would fall to, should all helpers die with us.
+        self._above = tuple(Entry(*pair) for pair in census.ancestors(os.getppid()))
+        # The journal stays in this very directory, whatever becomes of its path.
+        self._folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, self._folder)
         await stack.enter_async_context(self._keeper)
         # From the first moment the journal says since when this daemon runs.
         self._look_again()
@@ -104,6 +117,7 @@ class Supervisor(Owner):
             message = f"The working directory {spec.cwd!r} is not an absolute path."
             raise BridgeError("start_failed", message)
         child = await self._keeper.spawn(ChildSpec(spec.argv, spec.env, spec.cwd))
+        guard = self._keeper.guard
         process = SupervisedProcess(spec, child, self._containment, self._redact, self._faults)
         self._running[spec.name] = process
         self._look_again()
@@ -116,6 +130,8 @@ class Supervisor(Owner):
                     # Bounded by its own limits: stdin closed, grace, TERM, last step.
                     with anyio.CancelScope(shield=True):
                         await process.stop()
+                        if not guard.alive():
+                            await self._sweep_after_helpers()
         finally:
             if self._running.get(spec.name) is process:
                 del self._running[spec.name]
@@ -162,9 +178,23 @@ class Supervisor(Owner):
             **await anyio.to_thread.run_sync(census.trees, tops),
         }
 
-    async def unowned(self) -> list[census.ProcessInfo]:
-        """Return what lives below guard or keeper and below no shim of ours."""
-        return await anyio.to_thread.run_sync(self._strays.found)
+    async def unowned(self) -> list[Unowned]:
+        """Return what nobody owns: without a shim, or left by an earlier daemon."""
+        return await anyio.to_thread.run_sync(self._strays.unowned)
+
+    async def _sweep_after_helpers(self) -> None:
+        """End who left its tree, where guard, keeper and shim died together: nobody else can.
+
+        What the journal has seen and what bears our marker is found as the next daemon would.
+        """
+        try:
+            swept = await anyio.to_thread.run_sync(sweep_after, self._written, self._home)
+        except OSError as error:
+            log.warning("nobody could look for what the helpers left", error=str(error))
+            return
+        self._strays.add(swept)
+        if swept.killed:
+            log.warning("ended what dead helpers left", pids=swept.killed)
 
     def _shims(self) -> set[int]:
         return {process.child.shim.pid for process in list(self._running.values())}
@@ -192,19 +222,24 @@ class Supervisor(Owner):
         self._strays.helpers()
         self._changed.set()
 
+    @property
+    def notices(self) -> list[str]:
+        """What an operator should know of the journal."""
+        return [self._trouble] if self._trouble else []
+
     async def _keep_journal(self) -> None:
-        trouble = ""
         while True:
             with anyio.move_on_after(CENSUS_PACE if self._running else None):
                 await self._changed.wait()
             self._changed = anyio.Event()
             try:
                 await anyio.to_thread.run_sync(self._write_journal)
-                trouble = ""
+                self._trouble = ""
             except OSError as error:
-                if str(error) != trouble:
-                    log.warning("the process journal cannot be written", error=str(error))
-                trouble = str(error)
+                trouble = f"the process journal {self._path} cannot be written: {error.strerror}"
+                if trouble != self._trouble:
+                    log.warning(trouble)
+                self._trouble = trouble
 
     def _write_journal(self) -> None:
         before = self._written.trees if self._written is not None else {}
@@ -213,16 +248,22 @@ class Supervisor(Owner):
         }
         me = kernel.read_process(os.getpid())
         assert me is not None
+        keeper, guard = self._keeper.identity, self._keeper.guard
+        daemon = Entry(me.pid, me.start_ticks)
         now = Journal(
             boot_id=kernel.boot_id(),
             uid=os.getuid(),
-            daemon=Entry(me.pid, me.start_ticks),
-            keeper=Entry(*_pair(self._keeper.identity)),
+            daemon=daemon,
+            # One that is just being started has not said who it is.
+            keeper=Entry(*_pair(keeper)) if keeper != NOBODY else daemon,
             trees=trees,
-            guard=Entry(*_pair(guard)) if (guard := self._keeper.guard) != NOBODY else None,
+            guard=Entry(*_pair(guard)) if guard != NOBODY else None,
+            home=self._home,
+            above=self._above,
+            left=self._strays.left(),
         )
         if now != self._written:
-            now.write(self._path, self._faults)
+            now.write(self._path, self._faults, self._folder)
             self._written = now
 
 

@@ -65,6 +65,23 @@ def recorded(paths: Paths) -> dict[str, Tree]:
     return {name: tree for name, tree in journal.trees.items() if _Watched(tree).alive(table)}
 
 
+def left_over(paths: Paths) -> list[dict[str, Any]]:
+    """Return what still lives of a daemon that is gone, as rows of `unowned` in `status`.
+
+    Its helpers end that within two seconds, unless they were killed with it.
+    """
+    journal = Journal.read(paths.journal)
+    if journal is None or not journal.of_this_boot() or journal.daemon.alive():
+        return []
+    watched = _everything(journal)
+    reason = "is left of a daemon that is gone"
+    following = "end it: acpbridge daemon start, which ends what an earlier daemon left"
+    return [
+        {"pid": row.pid, "name": row.name, "reason": reason, "next": following}
+        for row in _look(watched).values()
+    ]
+
+
 def with_descendants(names: list[str], trees: Mapping[str, Tree]) -> dict[str, CloseReason]:
     """Return sessions with all that was spawned below them, each with why it is closed."""
     reasons = dict.fromkeys(names, CloseReason.KILLED)

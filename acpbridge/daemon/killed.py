@@ -8,11 +8,12 @@ widens nothing; a file that is not the owner's alone is not believed. Standard l
 import errno
 import json
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from acpbridge.controller.journal import checksum
+from acpbridge.controller.ownfile import read_own
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.sessions import CloseReason
@@ -27,7 +28,7 @@ def note(path: Path, reasons: Mapping[str, CloseReason], faults: Faults = no_fau
     Raises:
         BridgeError: `store_full` where it cannot be written; the kill can go on without.
     """
-    lines = [json.dumps({"key": key, "reason": why}) for key, why in reasons.items()] + [""]
+    lines = [_line({"key": key, "reason": str(why)}) for key, why in reasons.items()] + [""]
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags, 0o600)
@@ -42,24 +43,22 @@ def note(path: Path, reasons: Mapping[str, CloseReason], faults: Faults = no_fau
         raise BridgeError("store_full", f"{path} cannot be written: {error.strerror}.") from None
 
 
+def _line(value: dict[str, object]) -> str:
+    return json.dumps({**value, "crc": checksum(value)})
+
+
 def noted(path: Path) -> dict[str, CloseReason]:
     """Return what was noted; nothing if the file is not ours alone, and no line that is torn."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            found = os.fstat(fd)
-            ours = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
-            if not ours or not stat.S_ISREG(found.st_mode):
-                return {}
-            lines = file.read(LIMIT).splitlines()
-    except OSError:
-        return {}
+    lines = (read_own(path, LIMIT) or b"").splitlines()
     out: dict[str, CloseReason] = {}
     for line in lines:
         try:
             value = json.loads(line)
+            # One session's key may be a single bit from another's. An older command wrote no sum.
+            if value.pop("crc", None) not in (None, checksum(value)):
+                continue
             out[str(value["key"])] = CloseReason(value["reason"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
     return out
 

@@ -38,12 +38,11 @@ class DaemonLock:
         """Take the lock; the file itself is never removed.
 
         Raises:
-            BridgeError: `daemon_running`, naming the pid that holds it; `state_directory`, when
-                its file cannot be used.
+            BridgeError: `daemon_running`, naming the pid that holds it; `daemon_frozen`, when that
+                one was stopped; `state_directory`, when its file cannot be used.
         """
-        fd = self._open()
+        fd = self._locked()
         try:
-            self._lock(fd)
             # The new pid before the cut: whoever reads in between finds at least a number.
             text = f"{os.getpid()}\n{PROGRAM if self._program else ''}".encode()
             os.fchmod(fd, 0o600)
@@ -57,6 +56,23 @@ class DaemonLock:
             os.close(fd)
             raise
         self._fd = fd
+
+    def _locked(self) -> int:
+        """Return the file, locked; one that was replaced meanwhile locks nobody out."""
+        while True:
+            fd = self._open()
+            try:
+                self._lock(fd)
+                if _same(fd, self._path):
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+
+    def in_place(self) -> bool:
+        """Tell whether the file that is held is still the one that others will find."""
+        return self._fd >= 0 and _same(self._fd, self._path)
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -81,6 +97,9 @@ class DaemonLock:
                 raise _unusable(self._path, error) from None
             return
         pid = holder(self._path)
+        if _stopped(pid):
+            message = f"The daemon (pid {pid}) is stopped, and holds {self._path}."
+            raise BridgeError("daemon_frozen", message, data={"pid": pid})
         what = "A program has opened its bridge" if of_program(self._path) else "A daemon runs"
         message = f"{what} already (pid {pid or 'unknown'}) in {self._path.parent}."
         raise BridgeError("daemon_running", message, data={"pid": pid})
@@ -90,6 +109,24 @@ class DaemonLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _stopped(pid: int) -> bool:
+    """Tell whether a process was stopped by a signal or a debugger."""
+    from acpbridge.transport import keeper as kernel  # seldom needed by the quick commands
+
+    row = kernel.read_process(pid) if pid > 0 else None
+    return row is not None and row.state in "Tt"
+
+
+def _same(fd: int, path: Path) -> bool:
+    try:
+        found = path.stat(follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # nobody else can find it either
+    return os.path.samestat(os.fstat(fd), found)
 
 
 def holder(path: Path) -> int:

@@ -128,6 +128,7 @@ class Reason(StrEnum):
     DEADLINE = "timed_out"
     CANCELLED = "turn_cancelled"
     WITHDRAWN = "withdrawn"
+    KILLED = "killed"
     STOPPING = "daemon_stopping"
     AGENT_DIED = "agent_died"
     MALFORMED = "malformed"

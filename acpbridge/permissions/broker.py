@@ -119,17 +119,25 @@ class PermissionBroker:
         self._resolved: OrderedDict[str, str] = OrderedDict()
         self._stopping = False
 
-    async def ask(self, request: PermissionRequest) -> Decision:
+    async def ask(
+        self,
+        request: PermissionRequest,
+        withdrawn: Callable[[], Reason] = lambda: Reason.WITHDRAWN,
+    ) -> Decision:
         """Have a request decided; return only what the audit has, or a denial.
 
         Cancelling the call withdraws its question.
+
+        Args:
+            request: what is asked.
+            withdrawn: asked why, when that happens.
         """
         entry = self._enter(request)
         try:
             if entry.question is not None:
                 await self._wait(entry, entry.question)
         except BaseException:
-            entry.withdraw(self._cancelled(Reason.WITHDRAWN))
+            entry.withdraw(self._cancelled(withdrawn()))
             raise
         finally:
             await self._settle(entry)

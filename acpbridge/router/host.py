@@ -94,10 +94,10 @@ class Host:
             allow_bypass=self._allow_bypass,
         )
         if turn is None:
-            return await self._services.broker.ask(request)
+            return await self._services.broker.ask(request, self._why_withdrawn)
         turn.asked()
         try:
-            decision = await self._services.broker.ask(request)
+            decision = await self._services.broker.ask(request, self._why_withdrawn)
         finally:
             turn.answered()
             self._touch(turn)
@@ -105,6 +105,11 @@ class Host:
             # It was decided just before somebody wanted the turn ended.
             return Decision(Effect.CANCEL, None, Reason.CANCELLED)
         return decision
+
+    def _why_withdrawn(self) -> Reason:
+        """Return why a question lost its agent: by its wish, or killed past this frozen daemon."""
+        killed = self._services.killed_past(str(self.key)) is not None
+        return Reason.KILLED if killed else Reason.WITHDRAWN
 
     def _unwanted(self, turn: Turn | None) -> bool:
         return self.closing or (turn is not None and turn.cancelling)

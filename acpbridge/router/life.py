@@ -239,6 +239,7 @@ class Life:
 
     def _end_as_killed(self) -> None:
         """A person killed it while this daemon was frozen: that was an end, and no death."""
+        self._services.broker.withdraw(self._host.key, Reason.KILLED)
         self._host.closing = True
         if self._host.turn is not None:
             self._host.mark_cancelling(self._host.turn)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from acpbridge.config.snapshot import Config
 from acpbridge.controller.census import ProcessInfo
+from acpbridge.controller.strays import Unowned
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.router.view import DaemonInfo
 
@@ -31,8 +32,8 @@ class Inspector(Protocol):
         """Return the whole trees of several sessions, from one look."""
         ...
 
-    async def unowned(self) -> list[ProcessInfo]:
-        """Return what has lost its shim and still lives."""
+    async def unowned(self) -> list[Unowned]:
+        """Return what nobody owns and still lives."""
         ...
 
     async def alive(self, processes: list[ProcessInfo]) -> list[int]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from acpbridge.controller.census import ProcessInfo
+from acpbridge.controller.strays import Unowned
 from acpbridge.model.permission import Question
 from acpbridge.model.sessions import TurnState, WaitsFor
 from acpbridge.permissions import policy
@@ -106,10 +107,9 @@ def with_processes(shown: dict[str, Any], processes: list[ProcessInfo]) -> dict[
     return {**shown, "processes": [process.to_json() for process in processes]}
 
 
-def unowned(process: ProcessInfo) -> dict[str, Any]:
+def unowned(found: Unowned) -> dict[str, Any]:
     """Return a row of what nobody owns."""
-    reason = "below the keeper, without a session"
-    return {"pid": process.pid, "name": process.name, "reason": reason}
+    return {"pid": found.pid, "name": found.name, "reason": found.reason, "next": found.next}
 
 
 def silent(sessions: list[Session], now: float) -> list[str]:

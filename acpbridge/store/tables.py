@@ -163,7 +163,7 @@ def recover(
     return RecoveryReport(
         tuple(_recover_sessions(connection, killed)),
         tuple(_recover_runs(connection, now, killed)),
-        tuple(_recover_questions(connection, now)),
+        tuple(_recover_questions(connection, now, killed)),
         unreadable,
         notices,
     )
@@ -226,11 +226,14 @@ def _recover_runs(
         yield read_run(text, ending).run_id
 
 
-def _recover_questions(connection: sqlite3.Connection, now: str) -> Iterator[str]:
-    decision = Decision(Effect.CANCEL, None, Reason.STOPPING, by="system:recovery")
-    for rowid, question_id in connection.execute(
-        "SELECT rowid, id FROM questions WHERE decided_at IS NULL"
+def _recover_questions(
+    connection: sqlite3.Connection, now: str, killed: Mapping[str, CloseReason]
+) -> Iterator[str]:
+    for rowid, question_id, key in connection.execute(
+        "SELECT rowid, id, session_key FROM questions WHERE decided_at IS NULL"
     ).fetchall():
+        reason = Reason.KILLED if key in killed else Reason.STOPPING
+        decision = Decision(Effect.CANCEL, None, reason, by="system:recovery")
         connection.execute(
             "UPDATE questions SET decided_at = ?, decision = ? WHERE rowid = ?",
             (now, dumps(decision.to_json()), rowid),

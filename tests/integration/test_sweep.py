@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,9 @@ from uuid import uuid4
 
 import pytest
 
+from acpbridge.controller import census
 from acpbridge.controller.journal import Entry, Journal, Tree
-from acpbridge.controller.sweep import sweep
+from acpbridge.controller.sweep import Swept, sweep
 from acpbridge.transport import keeper as kernel
 
 if TYPE_CHECKING:
@@ -91,6 +92,24 @@ while True:
     signal.pause()
 """
 
+# A person's shell: it leads a session, and starts a program with an environment that was copied.
+SHELL = """
+import os, signal, sys
+marker, how, *pairs = sys.argv[1:]
+if os.fork() != 0:
+    os._exit(0)
+os.setsid()
+if os.fork() == 0:
+    if how == "orphan" and os.fork() != 0:
+        os._exit(0)
+    code = "import os,signal;os.write(1,b'%d\\\\n'%os.getpid());os.close(1);signal.pause()"
+    env = dict(pair.split("=", 1) for pair in pairs)
+    os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", code, marker], env)
+os.close(1)
+while True:
+    signal.pause()
+"""
+
 KEY = "agent:x:main"
 
 
@@ -122,17 +141,31 @@ class Left:
 
     def start(self, *kinds: str, **env: str) -> tuple[Entry, ...]:
         """Leave one behind; return it last, and before it its child, if it has one."""
-        argv = [sys.executable, "-I", "-S", "-c", LAUNCHER, self._observer.marker, *kinds]
-        env |= {"TEST": self._observer.marker}
-        done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, check=True)
-        found = [entry(int(pid)) for pid in done.stdout.split()]
-        for left in found:
-            self._stack.callback(kernel.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
+        found = self._run(LAUNCHER, kinds, env | {"TEST": self._observer.marker})
         if not kinds:
             return tuple(found)
         row = kernel.read_process(found[0].pid)
         assert row is not None
         return tuple(found) if row.ppid == found[1].pid else tuple(reversed(found))
+
+    def dress(self, how: str, env: dict[str, str]) -> Entry:
+        """Have a person's shell start a `child` or an `orphan` with a copied environment."""
+        pairs = [f"{name}={value}" for name, value in env.items()]
+        (dressed,) = self._run(SHELL, (how, *pairs), {"TEST": self._observer.marker})
+        for pid in self._observer.alive():
+            self._end_after(entry(pid))
+        return dressed
+
+    def _run(self, code: str, words: Sequence[str], env: dict[str, str]) -> list[Entry]:
+        argv = [sys.executable, "-I", "-S", "-c", code, self._observer.marker, *words]
+        done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, check=True)
+        found = [entry(int(pid)) for pid in done.stdout.split()]
+        for left in found:
+            self._end_after(left)
+        return found
+
+    def _end_after(self, left: Entry) -> None:
+        self._stack.callback(kernel.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -155,15 +188,17 @@ def finished() -> Iterator[Entry]:
     yield found
 
 
-def write(home: Path, daemon: Entry, *trees: Tree, **changes: object) -> Path:
+def write(where: Path, daemon: Entry, *trees: Tree, **changes: object) -> Path:
     journal = Journal(
         kernel.boot_id(),
         os.getuid(),
         daemon,
         Entry(daemon.pid, daemon.start_ticks),
         {f"agent:x{number}:main": tree for number, tree in enumerate(trees)},
+        home=str(where),
+        above=tuple(Entry(*pair) for pair in census.ancestors(os.getppid())),
     )
-    path = home / "processes.json"
+    path = where / "processes.json"
     replace(journal, **changes).write(path)  # type: ignore[arg-type]
     return path
 
@@ -196,9 +231,9 @@ def test_what_is_left_when_all_are_killed_at_once_is_ended_by_the_next_start_g5(
             os.kill(pid, signal.SIGKILL)
     survivors = set(observer.alive())
     assert len(survivors) == 6
-    assert set(sweep(path, str(tmp_path))) == survivors
+    assert set(sweep(path, str(tmp_path)).killed) == survivors
     wait_for(lambda: observer.alive() == {})
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)) == Swept()
 
 
 def test_who_was_not_written_down_yet_is_found_by_the_marker_with_all_below_g5(
@@ -208,8 +243,74 @@ def test_who_was_not_written_down_yet_is_found_by_the_marker_with_all_below_g5(
     bare, top = left.start("bare", **marked(tmp_path))
     acp = f"agent:x:acp:{uuid4()}"
     (second,) = left.start(**marked(tmp_path, acp))
-    assert sweep(path, str(tmp_path)) == sorted([bare.pid, top.pid, second.pid])
+    assert sweep(path, str(tmp_path)).killed == tuple(sorted([bare.pid, top.pid, second.pid]))
     assert not any(alive(bare.pid, top.pid, second.pid))
+
+
+def doubts(swept: Swept) -> dict[int, str]:
+    return {doubt.entry.pid: doubt.reason for doubt in swept.doubts}
+
+
+@pytest.mark.parametrize(("how", "why"), [("child", "has started it"), ("orphan", "session of")])
+def test_a_copied_marker_in_a_persons_session_is_no_proof_g6(
+    tmp_path: Path, left: Left, how: str, why: str
+) -> None:
+    """A person who copies an agent's environment keeps the program, and it is named.
+
+    Without the look at the parent, or at the session, in `evidence._against` it is killed.
+    """
+    path = write(tmp_path, dead_daemon())
+    dressed = left.dress(how, marked(tmp_path))
+    swept = sweep(path, str(tmp_path))
+    assert swept.killed == ()
+    assert alive(dressed.pid) == [True]
+    assert list(doubts(swept)) == [dressed.pid]
+    assert why in doubts(swept)[dressed.pid]
+
+
+def test_without_a_journal_of_this_boot_a_marker_is_named_and_not_signalled_case_65(
+    tmp_path: Path, left: Left
+) -> None:
+    (stray,) = left.start(**marked(tmp_path))
+    path = tmp_path / "processes.json"
+    for text in ("", "garbage", '{"pid": 1}'):
+        path.write_text(text, encoding="utf-8")
+        swept = sweep(path, str(tmp_path))
+        assert (swept.killed, list(doubts(swept))) == ((), [stray.pid])
+    path.unlink()
+    path.mkdir()
+    assert list(doubts(sweep(path, str(tmp_path)))) == [stray.pid]
+    assert sweep(path, str(tmp_path / "other")) == Swept()  # a second bridge of the same user
+    assert alive(stray.pid) == [True]
+
+
+def test_the_journal_of_another_directory_ends_nobody_g6(tmp_path: Path, left: Left) -> None:
+    """Without the comparison in `evidence._Look` both are killed: they are another bridge's."""
+    child, top = left.start("plain")
+    path = write(tmp_path, dead_daemon(), Tree(top, top, (child,)), home="/elsewhere")
+    swept = sweep(path, str(tmp_path))
+    assert (swept.killed, set(doubts(swept))) == ((), {child.pid, top.pid})
+    assert alive(child.pid, top.pid) == [True, True]
+
+
+def test_a_journal_that_names_the_first_process_or_the_sweeper_ends_neither_case_65(
+    tmp_path: Path, left: Left
+) -> None:
+    """Without `_spared` the test itself is stopped."""
+    ours = [entry(pid) for pid in (os.getpid(), os.getppid(), 1)]
+    (stray,) = left.start()
+    path = write(tmp_path, dead_daemon(), Tree(ours[0], ours[1], (ours[2], stray)), guard=ours[2])
+    assert sweep(path, str(tmp_path)).killed == (stray.pid,)
+
+
+def test_helpers_and_whoever_outlived_an_earlier_sweep_are_ended_g5(
+    tmp_path: Path, left: Left
+) -> None:
+    """A keeper that somebody has stopped outlives its daemon; the journal names it too."""
+    (keeper,), (guard,), (old,) = left.start(), left.start(), left.start()
+    path = write(tmp_path, dead_daemon(), keeper=keeper, guard=guard, left=(old,))
+    os.kill(keeper.pid, signal.SIGSTOP)
+    assert set(sweep(path, str(tmp_path)).killed) == {keeper.pid, guard.pid, old.pid}
 
 
 def test_a_stranger_who_has_the_number_of_a_dead_member_lives_g6(
@@ -221,7 +322,7 @@ def test_a_stranger_who_has_the_number_of_a_dead_member_lives_g6(
     path = write(
         tmp_path, dead_daemon(), Tree(wrong, wrong, (wrong, earlier)), Tree(earlier, wrong)
     )
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert alive(stranger.pid) == [True]
 
 
@@ -232,12 +333,12 @@ def test_a_journal_of_another_boot_or_user_touches_nobody_g6(
     daemon = dead_daemon()
     child, top = left.start("plain", **marked(tmp_path))
     path = write(tmp_path, daemon, Tree(top, top, (child,)), **changes)
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert alive(child.pid, top.pid) == [True, True]
     (tmp_path / "processes.json").write_text("garbage", encoding="utf-8")
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     (tmp_path / "processes.json").unlink()
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert alive(child.pid, top.pid) == [True, True]
 
 
@@ -257,22 +358,26 @@ def test_a_marker_that_is_not_one_of_ours_means_nothing(tmp_path: Path, left: Le
         {"XACPBRIDGE_MARK": ours["ACPBRIDGE_MARK"], "XACPBRIDGE_HOME": str(tmp_path)},
     ]
     pids = [left.start(**env)[0].pid for env in others]
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert all(alive(*pids))
 
 
 def test_who_is_older_than_the_daemon_was_none_of_its_agents(tmp_path: Path, left: Left) -> None:
     (older,) = left.start(**marked(tmp_path))
     path = write(tmp_path, Entry(older.pid + 1, older.start_ticks + 1))
-    assert sweep(path, str(tmp_path)) == []
+    swept = sweep(path, str(tmp_path))
+    assert swept.killed == ()
+    assert doubts(swept) == {
+        older.pid: f"bears the marker of {KEY}, but is older than the daemon that was killed"
+    }
     path = write(tmp_path, Entry(2**22 - 1, older.start_ticks))
-    assert sweep(path, str(tmp_path)) == [older.pid]
+    assert sweep(path, str(tmp_path)).killed == (older.pid,)
 
 
 def test_who_lives_below_a_daemon_that_is_alive_is_not_touched(tmp_path: Path, left: Left) -> None:
     child, top = left.start("plain", **marked(tmp_path))
     path = write(tmp_path, top, Tree(child, child, (child,)))
-    assert sweep(path, str(tmp_path)) == []
+    assert sweep(path, str(tmp_path)).killed == ()
     assert alive(child.pid, top.pid) == [True, True]
 
 
@@ -286,7 +391,7 @@ from pathlib import Path
 from acpbridge.controller.sweep import sweep
 child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()", sys.argv[2]],
                          stdin=subprocess.PIPE)
-print(json.dumps([sweep(Path(sys.argv[1], "processes.json"), sys.argv[1]), child.poll()]))
+print(json.dumps([sweep(Path(sys.argv[1], "processes.json"), sys.argv[1]).killed, child.poll()]))
 child.kill()
 child.wait()
 """
@@ -316,7 +421,12 @@ def test_another_users_process_with_our_marker_is_not_touched_g6(
     assert done.stdout == b"!"
     (theirs,) = observer.alive()
     try:
-        assert sweep(path, str(tmp_path)) == []
+        assert sweep(path, str(tmp_path)) == Swept()
+        # Nor if it is proven to be an agent's, as one is that was started by sudo.
+        recorded = entry(theirs)
+        path = write(tmp_path, dead_daemon(), Tree(recorded, recorded))
+        swept = sweep(path, str(tmp_path))
+        assert (swept.killed, list(doubts(swept))) == ((), [theirs])
         assert alive(theirs) == [True]
     finally:
         os.kill(theirs, signal.SIGKILL)

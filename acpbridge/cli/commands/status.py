@@ -8,6 +8,7 @@ from acpbridge.cli import moments, options, tables
 from acpbridge.cli.output import command_line, print_json, say
 from acpbridge.cli.reaching import no_daemon
 from acpbridge.cli.root import home, paths
+from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.quick import connect
 from acpbridge.errors import EXIT_DAEMON, EXIT_OK
 
@@ -25,11 +26,12 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
     A turn that was silent for two minutes while it waits for the model gets a warning; one whose
     tool runs, or that has a question open, does not: it says so, and for how long.
     """
-    client = connect(paths(ctx))
+    found = paths(ctx)
+    client = connect(found)
     if client is None:
         if key:
             raise no_daemon()
-        shown = _nothing()
+        shown = _nothing(found)
         questions: list[Any] = []
     else:
         with client:
@@ -45,11 +47,16 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
     return EXIT_DAEMON if client is None else EXIT_OK
 
 
-def _nothing() -> dict[str, Any]:
+def _nothing(found: Paths) -> dict[str, Any]:
+    left: list[dict[str, Any]] = []
+    if found.journal.exists():
+        from acpbridge.daemon.frozen import left_over  # needed only where a daemon has been
+
+        left = left_over(found)
     return {
         "daemon": None,
         "sessions": [],
-        "unowned": [],
+        "unowned": left,
         "pendingPermissions": 0,
         "warnings": [],
         "observedAt": moments.now(),

@@ -157,6 +157,7 @@ _WHY: Final = {
     "timed_out": "because nobody answered in time",
     "turn_cancelled": "because its turn was cancelled",
     "withdrawn": "by the agent",
+    "killed": "because the session was killed",
     "daemon_stopping": "because the daemon stops",
     "agent_died": "because the agent is gone",
     "malformed": "because it was malformed",

@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,6 +27,9 @@ JOURNALS = st.builds(
     keeper=ENTRIES,
     trees=st.dictionaries(st.text(), TREES, max_size=3),
     guard=st.none() | ENTRIES,
+    home=st.text(),
+    above=MEMBERS,
+    left=MEMBERS,
 )
 SAMPLE = Journal(
     boot_id="boot",
@@ -33,6 +38,14 @@ SAMPLE = Journal(
     keeper=Entry(11, 101),
     trees={"agent:x:main": Tree(Entry(12, 102), Entry(13, 103), (Entry(14, 104),), "ab")},
 )
+
+
+def written(path: Path) -> dict[str, Any]:
+    """Write the sample; return what the file holds, without the sum that would betray a change."""
+    SAMPLE.write(path)
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    del value["crc"]
+    return value
 
 
 @given(JOURNALS)
@@ -45,9 +58,9 @@ def test_what_is_read_is_what_was_written(journal: Journal) -> None:
 
 def test_the_journal_of_a_daemon_before_an_upgrade_is_read(tmp_path: Path) -> None:
     path = tmp_path / "processes.json"
-    SAMPLE.write(path)
-    value = json.loads(path.read_text(encoding="utf-8"))
-    del value["guard"]
+    value = written(path)
+    for key in ("guard", "home", "above", "left"):
+        del value[key]
     for tree in value["sessions"].values():
         del tree["parent"]
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -76,6 +89,46 @@ def test_every_prefix_reads_as_nothing_or_as_the_whole_g18(tmp_path: Path) -> No
     assert Journal.read(path) == SAMPLE
 
 
+def test_every_flip_of_a_bit_reads_as_nothing_or_as_what_was_written_g18_g6(tmp_path: Path) -> None:
+    """One bit makes one pid another one, and two processes may have started in the same tick.
+
+    Without the sum in `Journal.read` the first flip of a digit reads as another journal.
+    """
+    path = tmp_path / "processes.json"
+    SAMPLE.write(path)
+    text = path.read_bytes()
+    read = 0
+    for at in range(len(text) * 8):
+        flipped = bytearray(text)
+        flipped[at // 8] ^= 1 << at % 8
+        path.write_bytes(flipped)
+        found = Journal.read(path)
+        assert found in (None, SAMPLE), at
+        read += found is not None
+    assert read < 8 * len('"crc"')  # in the name of the sum alone
+
+
+def test_what_stands_in_its_place_holds_nobody_up_case_65(tmp_path: Path) -> None:
+    path = tmp_path / "processes.json"
+    os.mkfifo(path, 0o600)
+    assert Journal.read(path) is None
+    SAMPLE.write(path)
+    assert Journal.read(path) == SAMPLE
+    path.chmod(0o620)
+    assert Journal.read(path) is None
+    (tmp_path / "link").symlink_to(path)
+    path.chmod(0o600)
+    assert Journal.read(tmp_path / "link") is None
+    os.mkfifo(tmp_path / "processes.json.part")
+    replace(SAMPLE, uid=7).write(path)
+    assert Journal.read(path) == replace(SAMPLE, uid=7)
+
+
+def test_whoever_is_the_daemons_is_named_by_its_entries() -> None:
+    found = replace(SAMPLE, guard=Entry(20, 200), left=(Entry(21, 201),)).entries()
+    assert found == {(11, 101), (12, 102), (13, 103), (14, 104), (20, 200), (21, 201)}
+
+
 WRONG: dict[str, list[object]] = {
     "version": [0, 2, None, "1.0"],
     "uid": [None, "x", [], {}],
@@ -88,10 +141,7 @@ WRONG: dict[str, list[object]] = {
 @pytest.mark.parametrize(("key", "value"), [(key, v) for key in WRONG for v in WRONG[key]])
 def test_a_file_of_another_shape_reads_as_nothing(tmp_path: Path, key: str, value: object) -> None:
     path = tmp_path / "processes.json"
-    SAMPLE.write(path)
-    path.write_text(
-        json.dumps(json.loads(path.read_text(encoding="utf-8")) | {key: value}), encoding="utf-8"
-    )
+    path.write_text(json.dumps(written(path) | {key: value}), encoding="utf-8")
     assert Journal.read(path) is None
 
 
@@ -99,8 +149,7 @@ def test_a_file_of_another_shape_reads_as_nothing(tmp_path: Path, key: str, valu
 @pytest.mark.parametrize("where", ["shim", "agent", "members"])
 def test_a_pid_that_names_a_group_is_refused_g6(tmp_path: Path, where: str, pid: int) -> None:
     path = tmp_path / "processes.json"
-    SAMPLE.write(path)
-    value = json.loads(path.read_text(encoding="utf-8"))
+    value = written(path)
     bad = {"pid": pid, "startTicks": 1}
     value["sessions"]["agent:x:main"][where] = [bad] if where == "members" else bad
     path.write_text(json.dumps(value), encoding="utf-8")

@@ -89,3 +89,30 @@ def test_g28_a_note_that_is_written_in_part_is_an_error_and_harms_no_later_one(
     assert caught.value.code == "store_full"
     killed.note(path, {TWO: CloseReason.KILLED})
     assert killed.noted(path) == {TWO: CloseReason.KILLED}
+
+
+def test_no_flip_of_a_bit_closes_another_session_g18(tmp_path: Path) -> None:
+    """Keys may be one bit apart.
+
+    Without the sum in `killed.noted` a flip yields `agent:b:main`, which nobody killed.
+    """
+    path = tmp_path / "killed"
+    killed.note(path, {"agent:a:main": CloseReason.KILLED})
+    text = path.read_bytes()
+    for at in range(len(text) * 8):
+        flipped = bytearray(text)
+        flipped[at // 8] ^= 1 << at % 8
+        path.write_bytes(flipped)
+        assert killed.noted(path) in ({}, {"agent:a:main": CloseReason.KILLED}), at
+    path.write_text('{"key": "agent:a:main", "reason": "killed"}\n', encoding="utf-8")
+    assert killed.noted(path) == {"agent:a:main": CloseReason.KILLED}  # of an older command
+
+
+def test_every_prefix_of_the_note_is_a_part_of_it_g18(tmp_path: Path) -> None:
+    path = tmp_path / "killed"
+    whole = {ONE: CloseReason.KILLED, TWO: CloseReason.PARENT}
+    killed.note(path, whole)
+    text = path.read_bytes()
+    for size in range(len(text)):
+        path.write_bytes(text[:size])
+        assert killed.noted(path).items() <= whole.items()

@@ -19,6 +19,7 @@ import anyio.lowlevel
 
 from acpbridge.config.snapshot import Config, Limits
 from acpbridge.controller.census import ProcessInfo
+from acpbridge.controller.strays import Unowned
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Update
@@ -312,7 +313,7 @@ class Runtime:
     def guard_pid(self) -> int:
         return 4
 
-    async def unowned(self) -> list[ProcessInfo]:
+    async def unowned(self) -> list[Unowned]:
         return []
 
     async def processes(self, name: str) -> list[ProcessInfo]:
