@@ -108,6 +108,7 @@ class Journal:
 
         Args:
             path: of the file.
+            faults: the points at which a test may cut it off.
             folder: descriptor of its directory: should that have been moved or removed, nothing is
                 written to what stands in its place, which is another daemon's.
 
