@@ -21,7 +21,7 @@ import structlog
 from acpbridge import __version__, logs
 from acpbridge.config import catalogue
 from acpbridge.config.snapshot import Config
-from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.containment import containment_of
 from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
@@ -150,7 +150,7 @@ def daemon_info(paths: Paths) -> DaemonInfo:
         version=__version__,
         home=str(paths.home),
         socket=str(paths.socket),
-        containment=ShimContainment.name,
+        containment=containment_of(paths.home).name,
     )
 
 
@@ -183,11 +183,13 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
     redactor = Redactor(os.environ.items())
     base = _Base(paths, configuration, info, faults, redactor, agents or {})
     log_to(redactor.value)
+    containment = containment_of(paths.home)
     left = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
+    left += await anyio.to_thread.run_sync(containment.sweep)
     if left:
         base.notices.append(f"{len(left)} processes of an earlier daemon were ended: {left}")
     clock = base.clock
-    supervisor = Supervisor(paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile)
+    supervisor = Supervisor(paths.journal, containment, redactor.text, faults, nofile=nofile)
     session_log = _session_log(base)
     audit = Audit.open(
         paths.audit, boot_id=kernel.boot_id(), clock=clock, redact=redactor.value, faults=faults

@@ -13,7 +13,7 @@ import structlog
 
 from acpbridge.config.recognise import better_command
 from acpbridge.controller import lifecycle
-from acpbridge.controller.containment import Containment
+from acpbridge.controller.containment import PLAIN, Containment, Hold
 from acpbridge.controller.lifecycle import Action, Input, Life
 from acpbridge.controller.process import LaunchSpec
 from acpbridge.errors import BridgeError
@@ -40,9 +40,15 @@ class SupervisedProcess:
     """One agent behind its shim, as an `AgentProcess`."""
 
     def __init__(
-        self, spec: LaunchSpec, child: Child, containment: Containment, redact: Callable[[str], str]
+        self,
+        spec: LaunchSpec,
+        child: Child,
+        containment: Containment,
+        redact: Callable[[str], str],
+        hold: Hold = PLAIN,
     ) -> None:
         self.spec = spec
+        self.hold = hold
         self.child = child
         self.life = Life.STARTING
         self._containment = containment
