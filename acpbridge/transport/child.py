@@ -37,6 +37,8 @@ from acpbridge.transport.tree import (
 START_LIMIT = 10.0
 # Descriptors in flight count against RLIMIT_NOFILE of the user, five for each start.
 STARTS_AT_ONCE = 32
+# Without it an interpreter with a library of its own does not start.
+_NEEDED = ("LD_LIBRARY_PATH",)
 
 
 def raise_descriptor_limit() -> int:
@@ -224,7 +226,10 @@ def _start_helpers(nofile: int) -> Helpers:
             fds = (far_control.fileno(), far_watch.fileno())
             words = [*map(str, fds), str(os.getpid()), str(nofile)]
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", kernel.__file__, *words], pass_fds=fds
+                [sys.executable, "-I", "-S", kernel.__file__, *words],
+                pass_fds=fds,
+                # Every agent can read their environment, which need not be the daemon's.
+                env={name: os.environ[name] for name in _NEEDED if name in os.environ},
             )
             near.callback(process.wait)
             guard = _identity(process.pid)
