@@ -117,8 +117,14 @@ def terminal() -> None:
     _, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    if fork(lambda: (os.setpgid(0, 0), idle("job"))[1]):
-        idle("terminal")
+    fork(job)
+    idle("terminal")
+
+
+def job() -> None:
+    """What a shell with job control puts in the background."""
+    os.setpgid(0, 0)
+    idle("job")
 
 
 def respawner() -> None:
