@@ -21,7 +21,7 @@ import structlog
 from acpbridge import __version__, logs
 from acpbridge.config import catalogue
 from acpbridge.config.snapshot import Config
-from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.containment import containment_of
 from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
@@ -155,7 +155,7 @@ def daemon_info(paths: Paths) -> DaemonInfo:
         version=__version__,
         home=str(paths.home),
         socket=str(paths.socket),
-        containment=ShimContainment.name,
+        containment=containment_of(paths.home).name,
     )
 
 
@@ -193,13 +193,15 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
     for notice in notices:
         base.notices.append(notice)
         log.warning("notice", text=notice)
+    containment = containment_of(paths.home)
     swept = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
-    if swept.killed:
-        ended = f"{len(swept.killed)} processes of an earlier daemon were ended"
-        base.notices.append(f"{ended}: {', '.join(map(str, swept.killed))}")
+    killed_now = {*swept.killed, *await anyio.to_thread.run_sync(containment.sweep)}
+    if killed_now:
+        ended = f"{len(killed_now)} processes of an earlier daemon were ended"
+        base.notices.append(f"{ended}: {', '.join(map(str, sorted(killed_now)))}")
     clock = base.clock
     supervisor = Supervisor(
-        paths.journal, ShimContainment(), redactor.text, faults, nofile=nofile, swept=swept
+        paths.journal, containment, redactor.text, faults, nofile=nofile, swept=swept
     )
     session_log = _session_log(base)
     audit = _audit(base)

@@ -16,7 +16,7 @@ from acpbridge import logs
 from acpbridge.checking.report import Check
 from acpbridge.checking.trial import Caller, Trial
 from acpbridge.config.environment import fixed_values
-from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller.containment import containment_of
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.errors import EXIT_INTERRUPTED, BridgeError
 from acpbridge.redact import Redactor
@@ -61,7 +61,7 @@ async def _check_all(
 
         async with background(lambda: _obey_signals(scope)):
             with scope:
-                async with Supervisor(journal, ShimContainment(), redactor.text) as supervisor:
+                async with Supervisor(journal, containment_of(folder), redactor.text) as supervisor:
                     runtime = AcpRuntime(supervisor, caller.limits.max_message_bytes)
                     async with anyio.create_task_group() as tasks:
                         for index in range(len(agents)):

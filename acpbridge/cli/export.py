@@ -31,7 +31,9 @@ from acpbridge.redact import Redactor
 FORMAT: Final = 1
 
 # What is true of a process or of this moment only.
-_PASSING: Final = ("turn", "queueDepth", "pendingPermissions", "questions", "processes")
+_PASSING: Final = (
+    *("turn", "queueDepth", "pendingPermissions", "questions", "processes", "containment"),
+)
 
 
 class Shape(Protocol):

@@ -69,6 +69,7 @@ class _Agent(_Strict):
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
     auth_method: Word | None = None
+    containment: Literal["auto", "shim", "cgroup2", "pidns"] = "auto"
     mcp_servers: list[servers.McpServer] = Field(default_factory=list)
 
 
@@ -175,6 +176,7 @@ def _definition(
         env_pass=tuple(agent.env.pass_),
         env_set=dict(agent.env.set),
         auth=agent.auth,
+        containment=agent.containment,
         facts=replace(base.facts, auth_method=agent.auth_method or base.facts.auth_method),
         settings=Settings(agent.model, None, agent.options),
         mcp_servers=tuple(

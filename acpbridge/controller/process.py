@@ -22,6 +22,7 @@ class LaunchSpec:
         better: commands that look right and do not speak ACP, each with the one that does.
         parent: the session that spawned the owner, as text; "" for nobody's.
         stop_grace: asked when it is left: seconds in place of `grace`, None for that.
+        containment: how its tree is to be held: `auto`, `shim`, `cgroup2` or `pidns`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class LaunchSpec:
     better: Mapping[str, str] = field(default_factory=dict)
     parent: str = ""
     stop_grace: Callable[[], float | None] = lambda: None
+    containment: str = "auto"
 
 
 class AgentProcess(Protocol):

@@ -13,7 +13,7 @@ import structlog
 
 from acpbridge.config.recognise import better_command
 from acpbridge.controller import lifecycle
-from acpbridge.controller.containment import Containment
+from acpbridge.controller.containment import PLAIN, Containment, Hold
 from acpbridge.controller.lifecycle import Action, Input, Life
 from acpbridge.controller.process import LaunchSpec
 from acpbridge.errors import BridgeError
@@ -48,8 +48,11 @@ class SupervisedProcess:
         containment: Containment,
         redact: Callable[[str], str],
         faults: Faults = no_faults,
+        *,
+        hold: Hold = PLAIN,
     ) -> None:
         self.spec = spec
+        self.hold = hold
         self.child = child
         self.life = Life.STARTING
         self._containment = containment

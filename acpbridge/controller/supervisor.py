@@ -7,7 +7,7 @@ owns any more `strays`.
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ import structlog
 
 from acpbridge.config.environment import MARK
 from acpbridge.controller import census
-from acpbridge.controller.containment import Containment
+from acpbridge.controller.containment import PIDNS, PLAIN, Containment, Hold
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.process import AgentProcess, LaunchSpec
 from acpbridge.controller.strays import Strays, Unowned
@@ -29,7 +29,7 @@ from acpbridge.model.faults import Faults, no_faults
 from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper
 from acpbridge.transport.tasks import Owner, background
-from acpbridge.transport.tree import NOBODY, ChildSpec, ProcessId
+from acpbridge.transport.tree import NOBODY, Child, ChildSpec, ProcessId
 
 log = structlog.get_logger(__name__)
 
@@ -116,9 +116,11 @@ class Supervisor(Owner):
             # The shim would take it from its own directory, which is not the caller's.
             message = f"The working directory {spec.cwd!r} is not an absolute path."
             raise BridgeError("start_failed", message)
-        child = await self._keeper.spawn(ChildSpec(spec.argv, spec.env, spec.cwd))
+        hold, child = await self._start(spec)
         guard = self._keeper.guard
-        process = SupervisedProcess(spec, child, self._containment, self._redact, self._faults)
+        process = SupervisedProcess(
+            spec, child, self._containment, self._redact, self._faults, hold=hold
+        )
         self._running[spec.name] = process
         self._look_again()
         try:
@@ -138,6 +140,22 @@ class Supervisor(Owner):
             self._look_again()
             with anyio.CancelScope(shield=True):
                 await child.aclose()
+            _release(hold, child)
+
+    async def _start(self, spec: LaunchSpec) -> tuple[Hold, Child]:
+        """Start an agent in what holds it; in a weaker one only where none was asked for."""
+        hold = self._containment.hold(spec.containment)
+        try:
+            return hold, await self._keeper.spawn(_child_spec(spec, hold))
+        except BridgeError as error:
+            hold.release()
+            if not (hold.weaker and error.data.get("step") == "cgroup"):
+                raise
+            log.warning("no control group, a shim only", name=spec.name, error=error.message)
+        except BaseException:
+            hold.release()
+            raise
+        return PLAIN, await self._keeper.spawn(_child_spec(spec, PLAIN))
 
     # What runs.
 
@@ -156,6 +174,9 @@ class Supervisor(Owner):
         for entry in line:
             if entry in shims:
                 return shims[entry]
+        for name, process in list(self._running.items()):
+            if process.hold.holds(pid):
+                return name  # its line was cut, but nobody leaves a control group by that
         if self._strays.helpers().intersection(line):
             return ""  # below a keeper and below no shim: it has lost its shim, or is starting
         for above, _ in line:
@@ -173,10 +194,16 @@ class Supervisor(Owner):
         found = [(name, self._running.get(name)) for name in names]
         children = {name: process.child for name, process in found if process is not None}
         tops = {name: (_pair(child.shim), _pair(child.agent)) for name, child in children.items()}
+        holds = {name: process.hold for name, process in found if process is not None}
         return {
             **{name: [] for name in names},
-            **await anyio.to_thread.run_sync(census.trees, tops),
+            **await anyio.to_thread.run_sync(_trees, tops, holds),
         }
+
+    def held(self, name: str) -> str | None:
+        """Return how the tree of one owner is held, None if it has none."""
+        process = self._running.get(name)
+        return None if process is None else process.hold.name
 
     async def unowned(self) -> list[Unowned]:
         """Return what nobody owns: without a shim, or left by an earlier daemon."""
@@ -271,6 +298,29 @@ def _alive(entries: list[Entry]) -> list[int]:
     return [entry.pid for entry in entries if entry.alive()]
 
 
+def _child_spec(spec: LaunchSpec, hold: Hold) -> ChildSpec:
+    pidns = hold.name == PIDNS
+    return ChildSpec(spec.argv, spec.env, spec.cwd, cgroup=hold.folder, pidns=pidns)
+
+
+def _release(hold: Hold, child: Child) -> None:
+    # What could not be killed keeps its control group, for the sweep of the next start.
+    if child.receipt is not None and not child.receipt.survivors:
+        hold.release()
+
+
+def _trees(
+    tops: Mapping[str, tuple[census.Pair, census.Pair]], holds: Mapping[str, Hold]
+) -> dict[str, list[census.ProcessInfo]]:
+    """Return what is below each shim, and what the control group has beside it."""
+    found = census.trees(tops)
+    for name, hold in holds.items():
+        known = {info.pid for info in found[name]}
+        beside = (census.look(r.pid, r.start_ticks, "child") for r in hold.rows())
+        found[name] += [info for info in beside if info is not None and info.pid not in known]
+    return found
+
+
 def _pair(identity: ProcessId) -> tuple[int, int]:
     return identity.pid, identity.start_ticks
 
@@ -285,4 +335,5 @@ def _tree(process: SupervisedProcess, before: Tree | None) -> Tree:
     rows = kernel.tree_of(shim.pid)
     if shim.alive():  # asked after the look: until then nobody else had its number
         members |= {Entry(row.pid, row.start_ticks): None for row in rows}
+    members |= {Entry(row.pid, row.start_ticks): None for row in process.hold.rows()}
     return Tree(shim, agent, tuple(members), argv.hexdigest(), process.spec.parent)

@@ -53,7 +53,7 @@ from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.transport.connection import Connection
 from acpbridge.transport.faulty import faulty
 from acpbridge.transport.tasks import background
-from acpbridge.transport.unix import peer_credentials
+from acpbridge.transport.unix import peer_credentials, still_there
 
 log = structlog.get_logger(__name__)
 
@@ -116,7 +116,7 @@ class Server:
                 if peer.uid != os.getuid():
                     await self._duties.denied(peer.pid, peer.uid)
                     return
-                requester = await self._requester(peer.pid, peer.uid)
+                requester = await self._requester(stream, peer.pid, peer.uid)
                 client = _Client(stream, self._router, self._duties, requester)
                 client.slot = slot
                 await client.run()
@@ -126,8 +126,10 @@ class Server:
             # The top of a task: one client's fault ends nobody else's connection.
             log.exception("client failed")
 
-    async def _requester(self, pid: int, uid: int) -> Requester:
+    async def _requester(self, stream: SocketStream, pid: int, uid: int) -> Requester:
         owner = await anyio.to_thread.run_sync(self._duties.owner_of, pid)
+        if owner is None and not still_there(stream):
+            owner = ""  # whoever has its number now is not the one that connected
         client = f"c{next(self._ids)}"
         if owner is None:
             return Requester(Role.OPERATOR, pid=pid, uid=uid, client_id=client)

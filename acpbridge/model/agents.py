@@ -125,6 +125,7 @@ class AgentDefinition:
         env_pass: names passed on from the caller's environment.
         env_set: names set to fixed values.
         auth: `any`, or `subscription` to drop the vendor's API keys.
+        containment: how its process trees are held: `auto`, `shim`, `cgroup2` or `pidns`.
         mcp_servers: handed to the agent as they are.
         facts: what the catalogue knows of the program.
         default: whether it is the one that runs when none is named.
@@ -144,6 +145,7 @@ class AgentDefinition:
     env_pass: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)
     auth: str = "any"
+    containment: str = "auto"
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
     facts: AgentFacts = UNKNOWN_FACTS
     default: bool = False

@@ -42,7 +42,11 @@ class Looking:
         trees = await self._inspector.trees([str(session.key) for session in shown])
         pending = self._pending()
         rows = [
-            view.with_processes(view.row(session, pending[session.key]), trees[str(session.key)])
+            view.with_processes(
+                view.row(session, pending[session.key]),
+                trees[str(session.key)],
+                self._inspector.held(str(session.key)),
+            )
             for session in shown
         ]
         live = [session for session in visible if session.live]

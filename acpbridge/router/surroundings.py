@@ -32,6 +32,10 @@ class Inspector(Protocol):
         """Return the whole trees of several sessions, from one look."""
         ...
 
+    def held(self, name: str) -> str | None:
+        """Return how the tree of one session is held, None if it has none."""
+        ...
+
     async def unowned(self) -> list[Unowned]:
         """Return what nobody owns and still lives."""
         ...

@@ -102,9 +102,15 @@ def row(session: Session, open_questions: list[Question]) -> dict[str, Any]:
     }
 
 
-def with_processes(shown: dict[str, Any], processes: list[ProcessInfo]) -> dict[str, Any]:
-    """Return a row of `status`: a session with its whole tree."""
-    return {**shown, "processes": [process.to_json() for process in processes]}
+def with_processes(
+    shown: dict[str, Any], processes: list[ProcessInfo], held: str | None
+) -> dict[str, Any]:
+    """Return a row of `status`: a session with its whole tree, and how that is held."""
+    return {
+        **shown,
+        "containment": held,
+        "processes": [process.to_json() for process in processes],
+    }
 
 
 def unowned(found: Unowned) -> dict[str, Any]:

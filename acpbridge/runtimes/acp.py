@@ -66,6 +66,7 @@ class AcpRuntime:
             better=definition.facts.wrong_commands,
             parent="" if spec.lineage.parent is None else str(spec.lineage.parent),
             stop_grace=spec.stop_grace,
+            containment=definition.containment,
         )
         async with self._launcher.launch(launch) as process:
             session = _AcpSession(spec, host, process, self._limit, cold=command.cold)

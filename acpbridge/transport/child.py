@@ -9,6 +9,7 @@ an embedding program keeps its orphans.
 import functools
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -36,6 +37,8 @@ from acpbridge.transport.tree import (
 START_LIMIT = 10.0
 # Descriptors in flight count against RLIMIT_NOFILE of the user, five for each start.
 STARTS_AT_ONCE = 32
+# Without it an interpreter with a library of its own does not start.
+_NEEDED = ("LD_LIBRARY_PATH",)
 
 
 def raise_descriptor_limit() -> int:
@@ -139,20 +142,20 @@ class Keeper:
         order = order_for(spec, program)
         async with self._starts:
             line = await self._line()
-            child = await self._attempt(line, order)
+            child = await self._attempt(line, order, spec.cgroup)
             if child.agent == NOBODY and child.failure is None and line.lost:
                 await child.aclose()  # the keeper was dead, or died meanwhile: once more
-                child = await self._attempt(await self._line(), order)
+                child = await self._attempt(await self._line(), order, spec.cgroup)
         if child.agent == NOBODY:
             await child.aclose()
             raise start_error(child.failure, spec, program)
         return child
 
-    async def _attempt(self, line: Line, order: bytes) -> Child:
+    async def _attempt(self, line: Line, order: bytes, cgroup: str) -> Child:
         """Start a child; its `agent` is nobody if that failed."""
         with ExitStack() as far:
             try:
-                child, fds = make_child(order, far, self._watch_kill)
+                child, fds = make_child(order, far, self._watch_kill, cgroup)
             except OSError as error:
                 raise no_room(error) from error
             # No await from here to the guard below.
@@ -228,15 +231,20 @@ def _start_helpers(nofile: int) -> Helpers:
             fds = (far_control.fileno(), far_watch.fileno())
             words = [*map(str, fds), str(os.getpid()), str(nofile)]
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", kernel.__file__, *words], pass_fds=fds
+                [sys.executable, "-I", "-S", kernel.__file__, *words],
+                pass_fds=fds,
+                # Every agent can read their environment, which need not be the daemon's.
+                env={name: os.environ[name] for name in _NEEDED if name in os.environ},
             )
             near.callback(process.wait)
-            near.callback(process.kill)
             guard = _identity(process.pid)
+            near.callback(guard.signal, signal.SIGKILL)
             pidfd = os.pidfd_open(process.pid)
         except OSError as error:
             raise BridgeError(
                 "start_failed", f"The keeper of the agents cannot be started: {error.strerror}."
             ) from error
         near.pop_all()
-    return Helpers(control, watch, guard, pidfd, process.kill, process.wait)
+    # Not `process.kill`: in a program that reaps all its children its number may be another's.
+    kill = functools.partial(guard.signal, signal.SIGKILL)
+    return Helpers(control, watch, guard, pidfd, kill, process.wait)

@@ -12,6 +12,7 @@ It imports nothing of acpbridge and only what starts fast: no json, socket, ctyp
 
 import _ctypes
 import _socket
+import errno
 import gc
 import os
 import select
@@ -30,10 +31,14 @@ MESSAGE_LIMIT = 192 * 1024  # bytes in one datagram; a socket takes 208 KiB by d
 PIDS_LIMIT = 10_000  # pids that one receipt names, so that it fits into a datagram
 FDS_PER_ORDER = 5  # the agent's stdin, stdout, stderr; the shim's channel; the order itself
 TICK_STEPS = 1000  # a linger travels in milliseconds
+LINE_LOOKS = 5  # at a line of parents of which one dies during each look
+LINE_LENGTH = 10_000  # parents; a table that changes under the walk must not keep it for ever
 
 # How the kernel says that a process is gone, or hidden from us (another user's, with hidepid).
 NOT_THERE = (FileNotFoundError, ProcessLookupError, PermissionError, NotADirectoryError)
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36  # linux/prctl.h
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000  # linux/sched.h
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 0x4000, 0x40000  # linux/mount.h
 CRASHED = 70  # EX_SOFTWARE: a shim that ends so has proven nothing, the keeper sweeps after it
 
 
@@ -140,6 +145,24 @@ def tree_of(
     return found
 
 
+def descends_from(pid: int, top: int) -> bool:
+    """Tell whether a process is below another one; of one that is gone nobody needs to know: True.
+
+    Its line may lose a member while it is read, and is then read anew.
+    """
+    for _ in range(LINE_LOOKS):
+        row = read_process(pid)
+        if row is None:
+            return True
+        for _ in range(LINE_LENGTH):
+            if row is None or row.ppid in {0, top}:
+                break
+            row = read_process(row.ppid)
+        if row is not None:
+            return row.ppid == top
+    return False
+
+
 def _names(path: str) -> list[str]:
     try:
         return os.listdir(path)  # noqa: PTH208 - pathlib costs more than the whole keeper
@@ -162,6 +185,105 @@ def _children_by_walk(pid: int) -> list[Process]:
             if process is not None:
                 found.append(process)
     return found
+
+
+# ---- A control group, where the kernel has them --------------------------------------------------
+
+
+class Cgroup:
+    """The control group (version 2) that one tree was born in, by its directory.
+
+    Nobody leaves it by hiding: neither a session of its own nor an empty environment helps. Who may
+    write to it can be moved out, or move a stranger in; the tree below the shim is looked at too.
+    """
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: bytes) -> None:
+        self.path = path
+
+    def enter(self) -> None:
+        """Move this process in; OSError if the kernel will not have it."""
+        _write(self.path + b"/cgroup.procs", b"0")
+
+    def leave(self) -> None:
+        """Move this process out again, to where the group was made."""
+        _write(self.path.rpartition(b"/")[0] + b"/cgroup.procs", b"0")
+
+    def rows(self) -> list[Process]:
+        """Return who lives in it, and in groups that were made below it."""
+        found = {}
+        for folder in self._folders():
+            for word in _lines_of(folder + b"/cgroup.procs"):
+                # A process that this pid namespace does not know has the number 0.
+                row = read_process(int(word)) if word != b"0" else None
+                if row is not None and row.alive:
+                    found[row.pid] = row
+        return list(found.values())
+
+    def populated(self) -> bool:
+        """Ask the kernel whether anybody is in it; zombies do not count."""
+        return b"populated 1" in _lines_of(self.path + b"/cgroup.events")
+
+    def kill(self) -> None:
+        """Have the kernel kill all that are in it, in one step that no fork can outrun."""
+        try:
+            _write(self.path + b"/cgroup.kill", b"1")
+        except OSError:
+            return  # gone, or made one of threads by the agent: the loop goes on without it
+
+    def remove(self) -> bool:
+        """Remove it with all groups below it, and say whether it is gone.
+
+        Call it when the tree is proven dead: who is still in it was moved in by somebody, is no
+        part of the tree, and is put out before.
+        """
+        for row in self.rows():
+            try:
+                _write(self.path.rpartition(b"/")[0] + b"/cgroup.procs", b"%d" % row.pid)
+            except OSError:
+                continue
+        for folder in reversed(self._folders()):
+            try:
+                os.rmdir(folder)  # noqa: PTH106 - pathlib costs more than the whole keeper
+            except OSError:
+                continue
+        return not self._folders()
+
+    def _folders(self) -> list[bytes]:
+        """Return its directory and those below it, parents first."""
+        found = [self.path] if _is_folder(self.path) else []
+        for folder in found:
+            for name in _names(os.fsdecode(folder)):
+                below = folder + b"/" + os.fsencode(name)
+                if _is_folder(below):
+                    found.append(below)
+        return found
+
+
+def _is_folder(path: bytes) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return mode & 0o170000 == 0o040000  # stat.S_ISDIR, without the import
+
+
+def _lines_of(path: bytes) -> list[bytes]:
+    try:
+        return read_file(os.fsdecode(path)).splitlines()
+    except OSError as error:
+        if error.errno in {errno.ENODEV, errno.EOPNOTSUPP}:
+            return []  # removed while it was read, or a group of threads
+        raise
+
+
+def _write(path: bytes | str, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
 
 
 # ---- Signals that never reach a stranger, and the kill loop ------------------------------------
@@ -210,13 +332,20 @@ class KillLoop:
     Args:
         look: returns who is to die and still lives, parents first.
         limit: seconds after which it gives up and `survivors` names who is left.
+        at_once: kills in one step whom it can, given who was found; the signals follow anyway.
     """
 
-    def __init__(self, look: Callable[[], list[Process]], limit: float = KILL_LIMIT) -> None:
+    def __init__(
+        self,
+        look: Callable[[], list[Process]],
+        limit: float = KILL_LIMIT,
+        at_once: Callable[[list[Process]], None] = lambda _: None,
+    ) -> None:
         self.killed: set[int] = set()
         self.survivors: list[int] = []
         self._look = look
         self._limit = limit
+        self._at_once = at_once
         self._empty = 0
         self.again()
 
@@ -236,6 +365,7 @@ class KillLoop:
             self.survivors = [member.pid for member in members]
             self.killed.difference_update(self.survivors)
             return True
+        self._at_once(members)
         signal_all(members, signal.SIGSTOP)
         # Leaves first: a parent's death gives its children another parent, and nobody is
         # signalled whose parent is not the one that was seen.
@@ -254,21 +384,26 @@ class KillLoop:
 class Order:
     """What a shim is told to start; one blob of NUL-separated fields, written to a memfd."""
 
-    __slots__ = ("argv", "cwd", "env", "linger", "program")
+    __slots__ = ("argv", "cgroup", "cwd", "env", "linger", "pidns", "program")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one value for each field
         self,
         program: bytes,
         argv: Sequence[bytes],
         env: Mapping[bytes, bytes],
         cwd: bytes,
         linger: float,
+        *,
+        cgroup: bytes = b"",
+        pidns: bool = False,
     ) -> None:
         self.program = program
         self.argv = list(argv)
         self.env = dict(env)
         self.cwd = cwd
         self.linger = linger
+        self.cgroup = cgroup
+        self.pidns = pidns
 
     def encode(self) -> bytes:
         """Return the blob; ValueError if exec could not pass a field on as it is."""
@@ -276,7 +411,8 @@ class Order:
             raise ValueError("the name of an environment variable is empty or holds a '='")
         pairs = [b"%b=%b" % pair for pair in self.env.items()]
         head = [b"%d" % round(self.linger * TICK_STEPS), b"%d" % len(self.argv)]
-        fields = [*head, self.program, self.cwd, *self.argv, *pairs]
+        held = [self.cgroup, b"1" if self.pidns else b"0"]
+        fields = [*head, *held, self.program, self.cwd, *self.argv, *pairs]
         if any(b"\0" in field for field in fields):
             raise ValueError("an argument, variable or path holds a NUL byte")
         return b"\0".join(fields)
@@ -284,10 +420,11 @@ class Order:
     @classmethod
     def decode(cls, blob: bytes) -> "Order":
         """Rebuild the order from its blob."""
-        linger, count, program, cwd, *rest = blob.split(b"\0")
+        linger, count, cgroup, pidns, program, cwd, *rest = blob.split(b"\0")
         argv, pairs = rest[: int(count)], rest[int(count) :]
         env = {name: value for name, _, value in (pair.partition(b"=") for pair in pairs)}
-        return cls(program, argv, env, cwd, int(linger) / TICK_STEPS)
+        seconds = int(linger) / TICK_STEPS
+        return cls(program, argv, env, cwd, seconds, cgroup=cgroup, pidns=pidns == b"1")
 
 
 def encode_pids(pids: Iterable[int]) -> bytes:
@@ -308,12 +445,20 @@ class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg] # noqa: SLF001 - cty
 
 
 class _Function(_ctypes.CFuncPtr):
-    _flags_ = _ctypes.FUNCFLAG_CDECL
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
     _restype_ = _Int
 
 
+def _call(name: str, *args: int | bytes | None) -> None:
+    """Call a function of the C library that returns 0, or raise OSError."""
+    result: object = _Function(_ctypes.dlsym(_ctypes.dlopen("", 0), name))(*args)
+    if result != 0:
+        number = _ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
 def _prctl(option: int, value: int | bytes) -> None:
-    _Function(_ctypes.dlsym(_ctypes.dlopen("", 0), "prctl"))(option, value, 0, 0, 0)
+    _call("prctl", option, value, 0, 0, 0)
 
 
 def _become(name: bytes, parent: int) -> bool:
@@ -429,6 +574,83 @@ def _channel(fd: int) -> _socket.socket:
     return _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
 
 
+def _spawn(order: Order, stdio: Sequence[int]) -> int:
+    """Start the agent of an order in the current directory and return its pid; OSError."""
+    return os.posix_spawn(
+        order.program,
+        order.argv,
+        order.env,
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, i) for i, fd in enumerate(stdio)],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+    )
+
+
+def _enter_namespaces() -> None:
+    """Have the next child of this process be the first one of a pid namespace; OSError.
+
+    The user namespace is what lets somebody who is not root do so. In it one user and one group
+    are known, and they are the same as outside.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    _call("unshare", CLONE_NEWUSER | CLONE_NEWPID)
+    _write("/proc/self/setgroups", b"deny")  # user_namespaces(7): else no gid may be mapped
+    _write("/proc/self/uid_map", b"%d %d 1" % (uid, uid))
+    _write("/proc/self/gid_map", b"%d %d 1" % (gid, gid))
+
+
+class Init:
+    """Process 1 of an agent's pid namespace: starts the agent, reaps, and takes all along.
+
+    When it ends, by its shim's death too, the kernel kills whatever is left in the namespace.
+    """
+
+    def __init__(self, order: Order, stdio: Sequence[int], report_fd: int) -> None:
+        self._order = order
+        self._stdio = list(stdio)
+        self._report = _channel(report_fd)
+
+    def run(self) -> None:
+        """Start the agent and live until nobody else does."""
+        _prctl(PR_SET_NAME, b"acpb-init")
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        step = b"pidns"
+        try:
+            _call("unshare", CLONE_NEWNS)
+            _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+            _call("mount", b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
+            step = b"exec"
+            agent = _spawn(self._order, self._stdio)
+        except OSError as error:
+            self._report.send(b"failed %b %d" % (step, error.errno or 0))
+            return
+        # Raises if the shim died before its death was a signal for us: all ends with us.
+        self._report.send(b"started %d" % agent)
+        for fd in self._stdio:
+            os.close(fd)
+        os.chdir("/")
+        self._report.recv(16)  # not reaped before the shim has found it by its number out there
+        told = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
+            if pid == agent and not told:  # its number may come again
+                self._report.send(b"exit %d" % os.waitstatus_to_exitcode(status))
+                told = True
+
+
+def _known_inside_as(number: int, init: int) -> Process | None:
+    """Return the child of a namespace's first process that has this number in there."""
+    for row in _children_by_walk(init):
+        for line in _lines_of(b"/proc/%d/status" % row.pid):
+            if line.startswith(b"NSpid:") and int(line.split()[-1]) == number:
+                return row
+    return None
+
+
 class Shim:
     """Starts one agent, watches it, and ends its whole tree; one process for each agent."""
 
@@ -438,6 +660,9 @@ class Shim:
         self._order_fd = fds[4]
         self._keeper = keeper
         self._agent = 0
+        self._cgroup: Cgroup | None = None
+        self._init = 0  # of the agent's pid namespace, where it has one
+        self._report: _socket.socket | None = None  # from it
         self._linger = 0.0
         self._seen: set[int] = set()
         self._deadline: float | None = None
@@ -454,13 +679,19 @@ class Shim:
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
         poll.register(wakeups.fd, select.POLLIN)
+        if self._report is not None:
+            poll.register(self._report, select.POLLIN)
         going_on = True
         while going_on:
             poll.poll(self._patience())
             told_to_end = wakeups.told_to_end()
             going_on = self._reap() and self._obey() and not told_to_end and self._patience() != 0
-        loop = KillLoop(lambda: _tree_below_me() if self._reap() else [])
+        loop = KillLoop(
+            lambda: _tree_below_me() if self._reap() else [], at_once=self._kill_at_once
+        )
         loop.run()
+        if self._cgroup is not None and not loop.survivors:
+            self._cgroup.remove()
         dead = (self._seen | loop.killed).difference(loop.survivors)
         _tell(self._channel, b"gone %b %b" % (encode_pids(dead), encode_pids(loop.survivors)))
 
@@ -468,18 +699,23 @@ class Shim:
         step = b"cwd"
         try:
             os.chdir(order.cwd)
-            step = b"exec"
             if _hear(self._channel) is not None:
                 return False  # closed, or told to kill before there was anything
-            self._agent = os.posix_spawn(
-                order.program,
-                order.argv,
-                order.env,
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, i) for i, fd in enumerate(self._stdio)],
-                setsid=True,
-                setsigmask=(),
-                setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-            )
+            if order.cgroup:
+                step = b"cgroup"
+                self._cgroup = Cgroup(order.cgroup)
+                self._cgroup.enter()
+            try:
+                step = b"pidns" if order.pidns else b"exec"
+                if order.pidns:
+                    _enter_namespaces()
+                    self._start_in_namespace(order)
+                else:
+                    self._agent = _spawn(order, self._stdio)
+            finally:
+                self._leave_cgroup()
+            if self._agent == 0:
+                return False
         except OSError as error:
             _tell(self._channel, b"failed %b %d" % (step, error.errno or 0))
             return False
@@ -494,6 +730,38 @@ class Shim:
         _tell(self._channel, b"started %d %d %d %d" % ids)
         return True
 
+    def _leave_cgroup(self) -> None:
+        try:
+            if self._cgroup is not None:
+                self._cgroup.leave()
+        except OSError:
+            return  # a group with the shim in it is not killed at once: see `_kill_at_once`
+
+    def _start_in_namespace(self, order: Order) -> None:
+        """Start the first process of the namespace, and have it start the agent; OSError."""
+        self._report, far = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0)
+        fd = far.fileno()
+        self._init = _fork(lambda: Init(order, self._stdio, fd).run(), [*self._stdio, fd])
+        far.close()
+        word, *rest = self._report.recv(256).split(b" ")
+        if word == b"started":
+            agent = _known_inside_as(int(rest[0]), self._init)
+            self._agent = 0 if agent is None else agent.pid
+            self._report.send(b"seen")
+        elif word == b"failed":
+            _tell(self._channel, b"failed %b %b" % (rest[0], rest[1]))
+        else:
+            raise OSError(errno.ECHILD, "")
+
+    def _kill_at_once(self, members: list[Process]) -> None:
+        """Have the kernel kill the whole control group, if no stranger was moved into it."""
+        if self._cgroup is None:
+            return
+        known = {member.pid for member in members}
+        mine = os.getpid()
+        if all(r.pid in known or descends_from(r.pid, mine) for r in self._cgroup.rows()):
+            self._cgroup.kill()
+
     def _patience(self) -> int | None:
         """Return the milliseconds that what the agent left behind may still live, if it exited."""
         if self._deadline is None:
@@ -503,11 +771,23 @@ class Shim:
     def _reap(self) -> bool:
         """Collect the dead, report the agent's exit, and say whether anybody is left."""
         dead, children = _reap()
-        if self._agent in dead and self._deadline is None:  # its number may come again
-            _tell(self._channel, b"exit %d" % os.waitstatus_to_exitcode(dead[self._agent]))
+        code = (
+            self._exit_code(dead) if self._deadline is None else None
+        )  # its number may come again
+        if code is not None:
+            _tell(self._channel, b"exit %d" % code)
             self._deadline = time.monotonic() + self._linger
             self._mark()
         return children
+
+    def _exit_code(self, dead: Mapping[int, int]) -> int | None:
+        """Return how the agent ended, None if it has not; a signal is negative."""
+        if self._report is None:
+            return os.waitstatus_to_exitcode(dead[self._agent]) if self._agent in dead else None
+        told = _hear(self._report)
+        if told:
+            return int(told.split(b" ")[1])
+        return -signal.SIGKILL if self._init in dead else None
 
     def _obey(self) -> bool:
         """Do what the daemon says; False when that is to end everything."""

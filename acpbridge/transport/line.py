@@ -48,7 +48,7 @@ class Helpers:
     watch: socket.socket
     guard: ProcessId
     pidfd: int
-    kill: Callable[[], None]
+    kill: Callable[[], object]
     wait: Callable[[], int]
 
 

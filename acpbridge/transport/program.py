@@ -7,10 +7,16 @@ import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from acpbridge.errors import BridgeError
 from acpbridge.transport import keeper
 from acpbridge.transport.tree import ChildSpec
+
+# What to do about a step that failed, where that is not plain from the message.
+_HINTS: Final = {
+    "pidns": "Allow user namespaces, or remove `containment: pidns` from the agent's definition.",
+}
 
 
 def resolve_program(argv0: str, env: Mapping[str, str], cwd: str) -> str:
@@ -52,6 +58,8 @@ def order_for(spec: ChildSpec, program: str) -> bytes:
             {os.fsencode(name): os.fsencode(value) for name, value in spec.env.items()},
             os.fsencode(spec.cwd),
             spec.linger,
+            cgroup=os.fsencode(spec.cgroup),
+            pidns=spec.pidns,
         ).encode()
     except ValueError as error:
         raise BridgeError("start_failed", f"The agent cannot be started: {error}.") from error
@@ -79,6 +87,10 @@ def start_error(failure: tuple[str, int] | None, spec: ChildSpec, program: str) 
     code = "start_failed"
     if step == "cwd":
         message = f"The working directory {spec.cwd} cannot be entered: {reason}."
+    elif step == "cgroup":
+        message = f"The agent cannot be put into a control group of its own: {reason}."
+    elif step == "pidns":
+        message = f"The kernel does not give the agent a pid namespace of its own: {reason}."
     elif step == "fork":
         message = f"There is no room for another process: {reason}."
     elif number == errno.ENOENT and Path(program).exists():
@@ -86,4 +98,4 @@ def start_error(failure: tuple[str, int] | None, spec: ChildSpec, program: str) 
     else:
         code = "agent_not_found" if number == errno.ENOENT else code
         message = f"{program} cannot be run: {reason}."
-    return BridgeError(code, message, data=data)
+    return BridgeError(code, message, hint=_HINTS.get(step), data=data)

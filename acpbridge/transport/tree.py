@@ -48,12 +48,23 @@ class ProcessId:
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to start, as exec takes it: nothing is added to the environment."""
+    """What to start, as exec takes it: nothing is added to the environment.
+
+    Attributes:
+        argv: program and arguments.
+        env: the whole environment.
+        cwd: an absolute directory.
+        linger: seconds that what the agent leaves behind may outlive it.
+        cgroup: directory of the control group that it is born in, "" for none.
+        pidns: whether it gets a pid namespace of its own.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
     linger: float = LINGER
+    cgroup: str = ""
+    pidns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +131,7 @@ class Child:
         receipt: the proof that the tree is gone, or None.
         failure: the step of the start that failed and its errno, or None.
         closed: whether our ends of the streams are closed.
+        cgroup: the control group that it was born in, or None.
     """
 
     def __init__(
@@ -128,6 +140,7 @@ class Child:
         pipes: tuple[PipeWriter, PipeReader, PipeReader],
         *,
         on_kill: Callable[["Child"], None],
+        cgroup: str = "",
     ) -> None:
         self.stdin, self.stdout, self.stderr = pipes
         self.shim = NOBODY
@@ -136,6 +149,7 @@ class Child:
         self.receipt: KillReceipt | None = None
         self.failure: tuple[str, int] | None = None
         self.closed = False
+        self.cgroup = keeper.Cgroup(os.fsencode(cgroup)) if cgroup else None
         self._channel = channel
         self._on_kill = on_kill
         self._started = anyio.Event()
@@ -207,9 +221,9 @@ class Child:
     async def sweep(self) -> KillReceipt:
         """Kill what is known of the tree, where shim, keeper and guard are all gone.
 
-        Who has left the agent's own tree by then cannot be found from here.
+        Who has left the agent's own tree by then is found only where it has a control group.
         """
-        loop = keeper.KillLoop(self._look)
+        loop = keeper.KillLoop(self._look, at_once=self._kill_at_once)
         try:
             while not loop.round():  # noqa: ASYNC110 - the kernel tells of no such event
                 await anyio.sleep(keeper.ROUND_PAUSE)
@@ -223,7 +237,13 @@ class Child:
             row = keeper.read_process(top.pid)
             if row is not None and row.start_ticks == top.start_ticks and row.pid not in found:
                 found.update({row.pid: row for row in (row, *keeper.tree_of(row.pid)) if row.alive})
+        if self.cgroup is not None:
+            found.update({row.pid: row for row in self.cgroup.rows() if not _above_me(row.pid)})
         return list(found.values())
+
+    def _kill_at_once(self, _: list[keeper.Process]) -> None:
+        if self.cgroup is not None and not any(_above_me(row.pid) for row in self.cgroup.rows()):
+            self.cgroup.kill()
 
     async def _gone_within(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):
@@ -308,6 +328,11 @@ class Child:
             return  # the shim is gone, or stopped and its channel full: a kill is watched
 
 
+def _above_me(pid: int) -> bool:
+    """Tell whether a process is this one or above it: moved into a group, it is still no agent."""
+    return pid == os.getpid() or keeper.descends_from(os.getpid(), pid)
+
+
 def channel_pair(near: ExitStack, far: ExitStack) -> tuple[socket.socket, socket.socket]:
     """Return our end, which does not block, and theirs, each closed by its own stack."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -318,7 +343,7 @@ def channel_pair(near: ExitStack, far: ExitStack) -> tuple[socket.socket, socket
 
 
 def make_child(
-    order: bytes, far: ExitStack, on_kill: Callable[[Child], None]
+    order: bytes, far: ExitStack, on_kill: Callable[[Child], None], cgroup: str = ""
 ) -> tuple[Child, list[int]]:
     """Make a child that is not started yet, and the descriptors that its shim needs.
 
@@ -346,6 +371,6 @@ def make_child(
         for fd in (to_agent, from_agent, errors):
             os.set_blocking(fd, False)
         pipes = PipeWriter(to_agent), PipeReader(from_agent), PipeReader(errors)
-        child = Child(channel, pipes, on_kill=on_kill)
+        child = Child(channel, pipes, on_kill=on_kill, cgroup=cgroup)
         near.pop_all()
     return child, [stdin, stdout, stderr, theirs.fileno(), blob]

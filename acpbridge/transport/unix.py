@@ -3,7 +3,9 @@
 Above is the daemon. A peer is judged by what the kernel says of it, never by what it says itself.
 """
 
+import errno
 import os
+import select
 import socket
 import struct
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from acpbridge.errors import BridgeError
 
 # Between two tries while a backlog is full, as that of a frozen daemon is. Seconds.
 BACKLOG_PAUSE: Final = 0.05
+
+# Linux 6.5: a descriptor of the very process that connected. include/uapi/asm-generic/socket.h
+SO_PEERPIDFD: Final = 77
 
 _UCRED: Final = struct.Struct("3i")  # pid, uid, gid: struct ucred of unix(7)
 
@@ -35,6 +40,25 @@ def peer_credentials(stream: SocketStream) -> PeerCredentials:
     data = raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _ = _UCRED.unpack(data)
     return PeerCredentials(pid, uid)
+
+
+def still_there(stream: SocketStream) -> bool:
+    """Tell whether the process that connected is alive, so that its pid is still its own.
+
+    Ask after having judged it by its pid: a number is given to another process only when the one
+    before is gone. Where the kernel has no such descriptor the answer is True.
+    """
+    raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - anyio's, not Django's
+    try:
+        pidfd = raw.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+    except OSError as error:
+        return error.errno == errno.ENOPROTOOPT
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return not poll.poll(0)  # readable once it has exited
+    finally:
+        os.close(pidfd)
 
 
 async def listen(path: Path) -> SocketListener:

@@ -281,12 +281,11 @@ async def test_a_fault_right_after_the_start_leaves_nothing(
             await until(lambda: observer.alive() == {})
 
 
-class _Stubborn:
+class _Stubborn(ShimContainment):
     """A containment that cannot end a tree the first time."""
 
-    name = "stubborn"
-
     def __init__(self) -> None:
+        super().__init__()
         self.calls = 0
 
     async def end(self, child: Child, grace: float) -> KillReceipt:

@@ -496,7 +496,7 @@ async def test_rows_have_the_documented_fields_and_no_others(tmp_path: Path) -> 
             "containment",
         }
         (row,) = status["sessions"]
-        assert set(row) == ROW | {"processes"}
+        assert set(row) == ROW | {"processes", "containment"}
         assert [set(process) for process in row["processes"]] == [PROCESS, PROCESS]
         assert [process["role"] for process in row["processes"]] == ["shim", "agent"]
         assert set(row["turn"]) == {"id", "state", "waitsFor", "startedAt", "lastUpdateAt"}

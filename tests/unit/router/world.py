@@ -313,6 +313,9 @@ class Runtime:
     def guard_pid(self) -> int:
         return 4
 
+    def held(self, name: str) -> str | None:
+        return "shim" if name in self.running else None
+
     async def unowned(self) -> list[Unowned]:
         return []
 
