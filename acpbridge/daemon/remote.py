@@ -106,8 +106,7 @@ class RemoteRouter:
         """End the running turn; see `RouterApi.cancel`."""
         del requester
         value = await self._client.call("cancel", key=key, grace=grace)
-        key_, rung = SessionKey.parse(value["key"]), CancelRung(value["rung"])
-        return CancelReceipt(key_, rung, value["turnEnded"], value["stopReason"])
+        return _cancel_receipt(value)
 
     async def close(self, key: str, requester: Requester) -> SessionKey:
         """End a session politely; see `RouterApi.close`."""
@@ -193,6 +192,13 @@ def _pruned(row: Mapping[str, Any]) -> Pruned:
         created_at=row["createdAt"],
         last_used_at=row["lastUsedAt"],
     )
+
+
+def _cancel_receipt(value: Mapping[str, Any]) -> CancelReceipt:
+    key, rung = SessionKey.parse(value["key"]), CancelRung(value["rung"])
+    # An older daemon says nothing of children.
+    children = tuple(_cancel_receipt(child) for child in value.get("children", ()))
+    return CancelReceipt(key, rung, value["turnEnded"], value["stopReason"], children)
 
 
 def _kill_receipt(value: Mapping[str, Any]) -> KillReceipt:

@@ -242,7 +242,14 @@ class Router(Owner):
     def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
         for name, value in fixed_values(definition):
             self._around.learn({name: value})
-        return Session(record, definition, self._spec, self._services)
+        # Not before there is one who ends: nothing dies before it was started.
+        return Session(
+            record,
+            definition,
+            self._spec,
+            self._services,
+            bereave=lambda session: self._ending.bereaved(session),
+        )
 
     def _spec(self, session: Session) -> SessionSpec:
         config, record = self._around.config(), session.record
