@@ -46,8 +46,7 @@ class Directory:
 
     def above(self, sessions: list[Session]) -> dict[SessionKey, tuple[SessionKey, ...]]:
         """Return, for each, the keys of who spawned it and of who spawned that one."""
-        parents = self._parents()
-        return {session.key: routes.ancestors(session.key, parents) for session in sessions}
+        return {session.key: self._target(session.key).ancestors for session in sessions}
 
     def turns_below(self, turn: Turn) -> list[tuple[Session, Turn]]:
         """Return the turns that a turn's agent has asked for, and those that they have."""

@@ -129,6 +129,19 @@ class Ending:
         self._mark(why)
         self._tasks.start_soon(self._end_bereaved, session, why)
 
+    def orphaned(self) -> None:
+        """Begin to close what is not, although somebody above it is: an earlier daemon's.
+
+        It was killed past that daemon, or the daemon ended before it could write it down.
+        """
+        sessions = list(self._directory)
+        above = self._directory.above(sessions)
+        closed = {session.key for session in sessions if session.closed}
+        for session in sessions:
+            if not session.closed and not closed.isdisjoint(above[session.key]):
+                session.mark_ending(CloseReason.PARENT)
+                self._tasks.start_soon(self._end_one, session, CloseReason.PARENT, 0.0, [])
+
     async def _end_bereaved(self, dead: Session, why: dict[Session, CloseReason]) -> None:
         try:
             keys = [str(session.key) for session in why]

@@ -88,6 +88,7 @@ class Router(Owner):
             self._directory, self._runs, self._services, self._audit, self._around, self._session
         )
         self._tasks.start_soon(self._keeping.watch, name="retention")
+        self._ending.orphaned()
         self._accepting = Accepting(
             self._directory,
             self._runs,
@@ -266,6 +267,7 @@ class Router(Owner):
             path=AgentPath(str(record.key.agent)),
             lineage=record.lineage,
             cwd=record.cwd,
+            above=self._directory.above([session])[record.key],
             additional_directories=record.additional_directories,
             mcp_servers=(*kept, *session.mcp_servers),
             env=env,

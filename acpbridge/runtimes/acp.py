@@ -65,6 +65,7 @@ class AcpRuntime:
             grace=definition.facts.grace,
             better=definition.facts.wrong_commands,
             parent="" if spec.lineage.parent is None else str(spec.lineage.parent),
+            above=tuple(map(str, spec.above)),
             stop_grace=spec.stop_grace,
         )
         async with self._launcher.launch(launch) as process:
