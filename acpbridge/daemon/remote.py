@@ -195,10 +195,14 @@ def _pruned(row: Mapping[str, Any]) -> Pruned:
 
 
 def _cancel_receipt(value: Mapping[str, Any]) -> CancelReceipt:
-    key, rung = SessionKey.parse(value["key"]), CancelRung(value["rung"])
-    # An older daemon says nothing of children.
-    children = tuple(_cancel_receipt(child) for child in value.get("children", ()))
-    return CancelReceipt(key, rung, value["turnEnded"], value["stopReason"], children)
+    return CancelReceipt(
+        key=SessionKey.parse(value["key"]),
+        rung=CancelRung(value["rung"]),
+        turn_ended=value["turnEnded"],
+        stop_reason=value.get("stopReason"),  # of a child it is not told
+        # An older daemon says nothing of children.
+        children=tuple(_cancel_receipt(child) for child in value.get("children", ())),
+    )
 
 
 def _kill_receipt(value: Mapping[str, Any]) -> KillReceipt:

@@ -113,7 +113,10 @@ class CancelReceipt:
             "rung": self.rung,
             "turnEnded": self.turn_ended,
             "stopReason": self.stop_reason,
-            "children": [child.to_json() for child in self.children],
+            "children": [
+                {"key": str(child.key), "rung": child.rung, "turnEnded": child.turn_ended}
+                for child in self.children
+            ],
         }
 
 

@@ -81,6 +81,8 @@ class Life:
         self.unspoken = False
         self.killed_past: CloseReason | None = None
         self._leaving = False
+        self._held = 0
+        self._released = anyio.Event()
         self._grace: float | None = None
         self._idle_since: float | None = None
         self._scope = anyio.CancelScope()
@@ -112,15 +114,20 @@ class Life:
             first: awaited between the two: what goes before the process.
         """
         self.leave()
+        self._held += 1  # its own task does not end the process before what goes first
         self._grace = grace  # of one that has not answered initialize yet, too
         agent = self.agent
         left: tuple[int, ...] = ()
-        if agent is not None and turn is not None and self.opened:
-            ask(turn, agent)
-            if grace != 0:
-                await ended_within(turn, ANSWER_WAIT)
-        if first is not None:
-            await first()
+        try:
+            if agent is not None and turn is not None and self.opened:
+                ask(turn, agent)
+                if grace != 0:
+                    await ended_within(turn, ANSWER_WAIT)
+            if first is not None:
+                await first()
+        finally:
+            self._held -= 1
+            self._released.set()
         agent = self.agent  # it may have come up meanwhile
         if agent is not None:
             if turn is not None and not turn.done.is_set():
@@ -188,6 +195,9 @@ class Life:
                     await self._book.save()
                     self._order.up(agent.pid, context_lost=opened.lost is not None)
                 await self._turns(agent, turn)
+            while self._held and self.died is None:
+                await self._released.wait()
+                self._released = anyio.Event()
         finally:
             # Also of a dead agent: the rest of its tree is not gone yet (case 5).
             self._book.note(state=SessionState.STOPPING)
