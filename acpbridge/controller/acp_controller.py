@@ -258,13 +258,23 @@ class AcpRuntimeController(Owner):
 
     # Turns.
 
-    async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any]:
+    async def prompt(
+        self, content: tuple[Mapping[str, Any], ...], wanted: Callable[[], bool] = lambda: True
+    ) -> Mapping[str, Any]:
         """Send a prompt; return the raw result when the turn has ended.
 
+        Args:
+            content: the blocks of the prompt.
+            wanted: asked in the moment in which it is sent, after any wait.
+
         Raises:
-            BridgeError: `agent_died`, `auth_required`, `turn_failed`, `invalid_message`.
+            BridgeError: `agent_died`, `auth_required`, `turn_failed`, `invalid_message`,
+                `request_cancelled`.
         """
         params = {"sessionId": self._session(), "prompt": [dict(block) for block in content]}
+        await self._connection.drained()
+        if not wanted():
+            raise BridgeError("request_cancelled", "The turn was cancelled.")
         try:
             result = await self._call("session/prompt", params)
         except BridgeError as error:

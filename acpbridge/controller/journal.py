@@ -57,6 +57,7 @@ class Tree:
         members: everything below the shim.
         argv_sha256: of the command.
         parent: the session that spawned this one; "" for nobody's.
+        above: the parent, who spawned that one, and so on: some of them may have no process.
     """
 
     shim: Entry
@@ -64,6 +65,7 @@ class Tree:
     members: tuple[Entry, ...] = ()
     argv_sha256: str = ""
     parent: str = ""
+    above: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as they are written."""
@@ -73,6 +75,7 @@ class Tree:
             "members": [member.to_json() for member in self.members],
             "argvSha256": self.argv_sha256,
             "parent": self.parent,
+            "above": list(self.above),
         }
 
 
@@ -199,4 +202,7 @@ def _entry(value: Any) -> Entry:
 def _tree(value: Any) -> Tree:
     members = tuple(_entry(member) for member in value["members"])
     shim, agent = _entry(value["shim"]), _entry(value["agent"])
-    return Tree(shim, agent, members, str(value["argvSha256"]), str(value.get("parent", "")))
+    parent = str(value.get("parent", ""))
+    # An older daemon wrote down no more than the parent.
+    above = tuple(map(str, value.get("above", [parent] if parent else [])))
+    return Tree(shim, agent, members, str(value["argvSha256"]), parent, above)

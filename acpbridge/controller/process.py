@@ -21,6 +21,7 @@ class LaunchSpec:
         grace: seconds to end in after stdin was closed.
         better: commands that look right and do not speak ACP, each with the one that does.
         parent: the session that spawned the owner, as text; "" for nobody's.
+        above: the parent, who spawned that one, and so on.
         stop_grace: asked when it is left: seconds in place of `grace`, None for that.
         containment: how its tree is to be held: `auto`, `shim`, `cgroup2` or `pidns`.
     """
@@ -32,6 +33,7 @@ class LaunchSpec:
     grace: float = 2.0
     better: Mapping[str, str] = field(default_factory=dict)
     parent: str = ""
+    above: tuple[str, ...] = ()
     stop_grace: Callable[[], float | None] = lambda: None
     containment: str = "auto"
 

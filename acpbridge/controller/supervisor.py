@@ -336,4 +336,5 @@ def _tree(process: SupervisedProcess, before: Tree | None) -> Tree:
     if shim.alive():  # asked after the look: until then nobody else had its number
         members |= {Entry(row.pid, row.start_ticks): None for row in rows}
     members |= {Entry(row.pid, row.start_ticks): None for row in process.hold.rows()}
-    return Tree(shim, agent, tuple(members), argv.hexdigest(), process.spec.parent)
+    spec = process.spec
+    return Tree(shim, agent, tuple(members), argv.hexdigest(), spec.parent, spec.above)

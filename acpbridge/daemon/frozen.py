@@ -83,15 +83,29 @@ def left_over(paths: Paths) -> list[dict[str, Any]]:
 
 
 def with_descendants(names: list[str], trees: Mapping[str, Tree]) -> dict[str, CloseReason]:
-    """Return sessions with all that was spawned below them, each with why it is closed."""
+    """Return sessions with all that was spawned below them, each with why it is closed.
+
+    The deepest come first. Those in between that have no process any more are closed as well.
+    """
     reasons = dict.fromkeys(names, CloseReason.KILLED)
-    waiting = list(names)
-    while waiting:
-        parent = waiting.pop()
-        born = [n for n, tree in trees.items() if tree.parent == parent and n not in reasons]
-        reasons |= dict.fromkeys(born, CloseReason.PARENT)
-        waiting += born
-    return reasons
+    before = 0
+    while before != len(reasons):
+        before = len(reasons)
+        for name, tree in trees.items():
+            line = (name, *tree.above)
+            tops = [at for at, key in enumerate(line) if key in reasons]
+            for key in line[: max(tops, default=0)]:
+                reasons.setdefault(key, CloseReason.PARENT)
+    depths = {name: len(tree.above) for name, tree in trees.items()}
+    for tree in trees.values():
+        depths |= {key: len(tree.above) - at - 1 for at, key in enumerate(tree.above)}
+    order = sorted(reasons, key=lambda name: -depths.get(name, 0))
+    return {name: reasons[name] for name in order}
+
+
+def known(trees: Mapping[str, Tree]) -> list[str]:
+    """Return the sessions that the journal names: with a tree, or above one that has one."""
+    return list(dict.fromkeys(key for name, tree in trees.items() for key in (name, *tree.above)))
 
 
 def end_trees(trees: Mapping[str, Tree]) -> list[dict[str, Any]]:

@@ -106,8 +106,7 @@ class RemoteRouter:
         """End the running turn; see `RouterApi.cancel`."""
         del requester
         value = await self._client.call("cancel", key=key, grace=grace)
-        key_, rung = SessionKey.parse(value["key"]), CancelRung(value["rung"])
-        return CancelReceipt(key_, rung, value["turnEnded"], value["stopReason"])
+        return _cancel_receipt(value)
 
     async def close(self, key: str, requester: Requester) -> SessionKey:
         """End a session politely; see `RouterApi.close`."""
@@ -192,6 +191,17 @@ def _pruned(row: Mapping[str, Any]) -> Pruned:
         cwd=row["cwd"],
         created_at=row["createdAt"],
         last_used_at=row["lastUsedAt"],
+    )
+
+
+def _cancel_receipt(value: Mapping[str, Any]) -> CancelReceipt:
+    return CancelReceipt(
+        key=SessionKey.parse(value["key"]),
+        rung=CancelRung(value["rung"]),
+        turn_ended=value["turnEnded"],
+        stop_reason=value.get("stopReason"),  # of a child it is not told
+        # An older daemon says nothing of children.
+        children=tuple(_cancel_receipt(child) for child in value.get("children", ())),
     )
 
 

@@ -14,11 +14,18 @@ from acpbridge.model.keys import SessionKey
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A `session/update` of the agent; `raw` holds the bytes of its `update` object."""
+    """A `session/update` of the agent.
+
+    Attributes:
+        raw: the bytes of its `update` object.
+        kind: its `sessionUpdate` word.
+        late: whether it is of a turn that is over, so that it belongs to none.
+    """
 
     type: ClassVar[str] = "update"
     raw: bytes
     kind: str = ""
+    late: bool = False
 
     def fields(self) -> bytes:
         """Return the fields of the line after `type`, as JSON members."""

@@ -107,23 +107,34 @@ class Accepting:
             for name, value in server_values(request.mcp_servers):
                 self._around.learn({name: value})
         new = not request.session and not request.continue_last
-        if new:
-            session = await self._new(request, requester)
-        else:
-            session = self._known(request, requester)
-            session.check_open()
-            session.inbox.reserve()
+        session = await self._new(request, requester) if new else self._known(request, requester)
+        # Nothing was awaited since the look at the limits.
+        session.inbox.reserve()
+        asking = self._directory.asking(requester)
+        caller = None if asking is None else asking.turn
         with anyio.CancelScope(shield=True):
             try:
                 run = await self._put_on_record(session, requester, request, key, new=new)
+                await self._check_still_wanted(session, run, caller)
             except BaseException:
                 session.inbox.release()
                 raise
-        return self._submit(session, run, request, requester)
+        return self._submit(session, run, request, requester, caller)
 
     # ---- Which session ----
 
     def _known(self, request: RunRequest, requester: Requester) -> Session:
+        """Find a session; one that has no process gets one, and counts as started again."""
+        session = self._meant(request, requester)
+        session.check_open()
+        self._directory.asking(requester)
+        above = session.record.lineage.parent
+        parent = None if above is None else self._directory.get(above)
+        if parent is not None and not session.active:
+            self._check_number(parent)
+        return session
+
+    def _meant(self, request: RunRequest, requester: Requester) -> Session:
         if request.session:
             return self._directory.find(request.session, requester, Action.PROMPT)
         here = request.cwd or request.caller_cwd
@@ -142,7 +153,7 @@ class Accepting:
         return max(reversed(found), key=lambda session: session.record.created_at)
 
     async def _new(self, request: RunRequest, requester: Requester) -> Session:
-        """Make a session, known from now on, with room reserved in it."""
+        """Make a session, known from now on."""
         authorize(Action.RUN, requester, Target())
         self._lineage(requester)  # a refusal comes before whatever else may be wrong
         definition = self._choose_agent(request)
@@ -167,7 +178,6 @@ class Accepting:
             definition={"id": definition.id, "revision": self._around.config().revision},
         )
         session = self._make(record, definition)
-        session.inbox.reserve()
         self._directory.add(session)
         return session
 
@@ -180,7 +190,7 @@ class Accepting:
 
     def _lineage(self, requester: Requester) -> Lineage:
         """Return where a new session belongs; an agent's are its children, bounded (case 137)."""
-        parent = self._directory.parent_of_new(requester)
+        parent = self._directory.asking(requester)
         if parent is None:
             return Lineage()
         limits = self._around.config().limits
@@ -188,12 +198,17 @@ class Accepting:
         if depth > limits.max_depth:
             message = f"The depth would be {depth}; limits.maxDepth is {limits.max_depth}."
             raise BridgeError("subagent_policy", message)
+        self._check_number(parent)
+        return Lineage(parent.key, parent.record.lineage.root or parent.key, depth)
+
+    def _check_number(self, parent: Session) -> None:
+        """Refuse one child more than may be active at once; those that ended do not count."""
+        limits = self._around.config().limits
         active = sum(child.active for child in self._directory.children(parent.key))
         bound = limits.max_children_per_session
         if active >= bound:
             message = f"{active} children are active; limits.maxChildrenPerSession is {bound}."
             raise BridgeError("subagent_policy", message)
-        return Lineage(parent.key, parent.record.lineage.root or parent.key, depth)
 
     # ---- On record ----
 
@@ -221,7 +236,6 @@ class Accepting:
             if new and not session.closing:
                 self._undo(session)
             raise
-        await self._check_still_open(session, record)
         return record
 
     async def _put_run(self, record: RunRecord) -> None:
@@ -235,9 +249,12 @@ class Accepting:
         )
         self._services.scribe.put(lambda: self._services.ledger.put_session(closed))
 
-    async def _check_still_open(self, session: Session, record: RunRecord) -> None:
-        """Give a run its outcome whose session was ended while it was being stored."""
-        if not session.closing:
+    async def _check_still_wanted(
+        self, session: Session, record: RunRecord, caller: Turn | None
+    ) -> None:
+        """Give a run its outcome whose session, or whose caller, was ended while it was stored."""
+        unwanted = caller is not None and caller.cancelling
+        if not session.closing and not unwanted:
             return
         now = self._services.now()
         await self._services.ledger.finish_run(
@@ -245,9 +262,15 @@ class Accepting:
         )
         self._check_running()
         session.check_open()
+        raise BridgeError("request_cancelled", "The turn that asked for it was cancelled.")
 
     def _submit(
-        self, session: Session, run: RunRecord, request: RunRequest, requester: Requester
+        self,
+        session: Session,
+        run: RunRecord,
+        request: RunRequest,
+        requester: Requester,
+        caller: Turn | None,
     ) -> RunReceipt:
         """Hand the run over; nothing can go wrong any more, and nothing is awaited."""
         prompt = PromptRequest(
@@ -264,7 +287,7 @@ class Accepting:
             fresh=request.fresh,
         )
         session.env = request.env or session.env
-        turn = Turn(run.run_id, prompt, run.accepted_at)
+        turn = Turn(run.run_id, prompt, run.accepted_at, caller)
         after = self._services.log.last_seq(session.key)
         self._runs.add(session, turn)
         if session.submit(turn):

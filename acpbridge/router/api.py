@@ -90,12 +90,21 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class CancelReceipt:
-    """What a cancel came to."""
+    """What a cancel came to.
+
+    Attributes:
+        key: of the session.
+        rung: how far down the ladder it had to go.
+        turn_ended: whether no turn is left running, here and in `children`.
+        stop_reason: of the turn; None where there was none.
+        children: what came of turns in other sessions that the turn's agent had asked for.
+    """
 
     key: SessionKey
     rung: CancelRung
     turn_ended: bool
     stop_reason: str | None = None
+    children: tuple["CancelReceipt", ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape that `cancel --json` prints."""
@@ -104,6 +113,10 @@ class CancelReceipt:
             "rung": self.rung,
             "turnEnded": self.turn_ended,
             "stopReason": self.stop_reason,
+            "children": [
+                {"key": str(child.key), "rung": child.rung, "turnEnded": child.turn_ended}
+                for child in self.children
+            ],
         }
 
 

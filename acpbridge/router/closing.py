@@ -49,10 +49,10 @@ class Closing:
             self._book.note(state=SessionState.STOPPING)
         self._services.broker.withdraw(self._book.record.key, Reason.CANCELLED)
 
-    async def finish(self, reason: CloseReason | None) -> None:
-        """Put the end on record, and have whoever follows know of it; the session is at rest."""
+    async def finish(self) -> None:
+        """Put the end on record, and have whoever follows know of it; nothing of it runs."""
         state = self._book.record.state
-        if state is not self._after and (state in LIVE_STATES or reason is not None):
+        if state is not self._after and (state in LIVE_STATES or self._reason is not None):
             self.note(self._after)
             await self._book.save()
         await self._tell()

@@ -8,6 +8,7 @@ from acpbridge.model.requesters import Requester, Role
 from acpbridge.router import routes
 from acpbridge.router.authorize import Action, Target, authorize, may
 from acpbridge.router.session import Session
+from acpbridge.router.turns import Turn
 
 
 class Directory:
@@ -42,6 +43,19 @@ class Directory:
         for top in tops:
             keys |= dict.fromkeys(routes.descendants(top.key, parents))
         return [self._sessions[key] for key in keys]
+
+    def above(self, sessions: list[Session]) -> dict[SessionKey, tuple[SessionKey, ...]]:
+        """Return, for each, the keys of who spawned it and of who spawned that one."""
+        return {session.key: self._target(session.key).ancestors for session in sessions}
+
+    def turns_below(self, turn: Turn) -> list[tuple[Session, Turn]]:
+        """Return the turns that a turn's agent has asked for, and those that they have."""
+        return [
+            (session, one)
+            for session in self._sessions.values()
+            for one in (session.turn, *session.inbox.waiting())
+            if one is not None and one.asked_by(turn)
+        ]
 
     def above_active(self) -> set[SessionKey]:
         """Return the keys of all that is anywhere above a session with something to do."""
@@ -83,12 +97,12 @@ class Directory:
             return True
         return may(action, requester, self._target(key))
 
-    def parent_of_new(self, requester: Requester) -> Session | None:
-        """Return the session whose child a new one will be; None: it is nobody's.
+    def asking(self, requester: Requester) -> Session | None:
+        """Return the session whose agent wants something run; None: it is a person.
 
         Raises:
             BridgeError: `permission_denied` for an agent of no session that is known here,
-                `session_closed` if its session is being ended (G12).
+                `session_closed` if its session, or its process, is being ended (G12).
         """
         if requester.role is not Role.AGENT:
             return None
@@ -96,7 +110,7 @@ class Directory:
         if parent is None:
             message = "An agent of an unknown session may not run anything."
             raise BridgeError("permission_denied", message)
-        if parent.closing:
+        if not parent.may_spawn:
             raise BridgeError("session_closed", "The session that asks is being ended.")
         return parent
 

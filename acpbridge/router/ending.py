@@ -16,12 +16,13 @@ from anyio.abc import TaskGroup
 from acpbridge.controller.census import ProcessInfo
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.requesters import Requester
+from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.audit import Audit
 from acpbridge.router.api import CancelReceipt, KillReceipt
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
+from acpbridge.router.family import Family
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector
 from acpbridge.router.turns import Turn
@@ -40,6 +41,9 @@ POLITE: Final = 7.0
 
 # A note in the audit holds up an end for so long at most. Seconds.
 NOTE_WAIT: Final = 1.0
+
+# Who ends what a dead session has spawned.
+_LINEAGE: Final = Requester(Role.SYSTEM, client_id="lineage")
 
 
 class Ending:
@@ -65,11 +69,36 @@ class Ending:
         session = self._directory.find(key, requester, Action.CANCEL)
 
         async def work() -> CancelReceipt:
-            rung, ended, stop_reason = await session.cancel(grace)
+            below: list[CancelReceipt] = []
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._cancel_below, session.turn, grace, below)
+                rung, ended, stop_reason = await session.cancel(grace)
+            ended = ended and all(receipt.turn_ended for receipt in below)
             await self.note("cancel", session.key, requester, rung=rung, ended=ended)
-            return CancelReceipt(session.key, rung, ended, stop_reason)
+            return CancelReceipt(session.key, rung, ended, stop_reason, tuple(below))
 
         return await self.seen_through(work)
+
+    async def _cancel_below(
+        self, turn: Turn | None, grace: float, receipts: list[CancelReceipt]
+    ) -> None:
+        """Cancel what a turn's agent has asked for in other sessions, wherever that waits or runs.
+
+        To stop a run stops what it has started. The sessions stay, and so does what was asked for
+        by earlier turns.
+        """
+        below = [] if turn is None else self._directory.turns_below(turn)
+
+        async def one(session: Session, turn: Turn) -> None:
+            if session.turn is turn:
+                rung, ended, stop_reason = await session.cancel(grace)
+                receipts.append(CancelReceipt(session.key, rung, ended, stop_reason))
+            else:
+                await session.cancel_turn(turn, grace)
+
+        async with anyio.create_task_group() as tasks:
+            for session, asked in below:
+                tasks.start_soon(one, session, asked)
 
     async def close(self, key: str, requester: Requester) -> SessionKey:
         """End a session politely, with its children; see `RouterApi.close`."""
@@ -80,6 +109,50 @@ class Ending:
             message = f"Processes of {session.key} are left: {left}."
             raise BridgeError("survivors", message, data={"survivors": left})
         return session.key
+
+    async def end_below(self, session: Session) -> tuple[int, ...]:
+        """End all that a session has spawned, as by a kill, for it is reset (G12).
+
+        Returns:
+            The pids that are left.
+        """
+        family = self._below(session)
+        receipts = await self._end_all(family, dict.fromkeys(family, CloseReason.PARENT), None)
+        return tuple(pid for receipt in receipts for pid in receipt.survivors)
+
+    def bereaved(self, session: Session) -> None:
+        """Begin to end what a session has spawned whose process is dead: nobody waits for it."""
+        family = self._below(session)
+        if not family:
+            return
+        why = dict.fromkeys(family, CloseReason.PARENT)
+        self._mark(why)
+        self._tasks.start_soon(self._end_bereaved, session, why)
+
+    def orphaned(self) -> None:
+        """Begin to close what is not, although somebody above it is: an earlier daemon's.
+
+        It was killed past that daemon, or the daemon ended before it could write it down.
+        """
+        sessions = list(self._directory)
+        above = self._directory.above(sessions)
+        closed = {session.key for session in sessions if session.closed}
+        for session in sessions:
+            if not session.closed and not closed.isdisjoint(above[session.key]):
+                session.mark_ending(CloseReason.PARENT)
+                self._tasks.start_soon(self._end_one, session, CloseReason.PARENT, 0.0, [])
+
+    async def _end_bereaved(self, dead: Session, why: dict[Session, CloseReason]) -> None:
+        try:
+            keys = [str(session.key) for session in why]
+            await self._end_all(list(why), why, None)
+            await self.note("bereaved", dead.key, _LINEAGE, ended=keys)
+        except Exception:
+            # The top of a task.
+            log.exception("what a dead session has spawned could not be ended", key=str(dead.key))
+
+    def _below(self, session: Session) -> list[Session]:
+        return [s for s in self._directory.with_descendants([session])[1:] if not s.closed]
 
     async def kill(
         self, keys: list[str], grace: float | None, requester: Requester
@@ -126,7 +199,9 @@ class Ending:
 
     async def _give_up(self, session: Session, turn: Turn) -> None:
         try:
-            await session.cancel_turn(turn, VANISHED_GRACE)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._cancel_below, turn, VANISHED_GRACE, [])
+                await session.cancel_turn(turn, VANISHED_GRACE)
         except Exception:
             # The top of a task.
             log.exception("a vanished client's turn could not be cancelled", run=turn.run_id)
@@ -140,24 +215,37 @@ class Ending:
         requester: Requester,
     ) -> list[KillReceipt]:
         family = self._directory.with_descendants(targets)
-        asked = {session.key for session in targets}
-        ending = [s for s in family if s.key in asked or not s.closed]
-        # The whole lineage is closing before the first signal: nothing is spawned under it (G12).
-        for session in ending:
-            session.mark_ending(reason if session.key in asked else CloseReason.PARENT)
+        ending = [s for s in family if s in targets or not s.closed]
+        why = {s: reason if s in targets else CloseReason.PARENT for s in ending}
+        self._mark(why)
 
         async def work() -> list[KillReceipt]:
             receipts: list[KillReceipt] = []
             async with anyio.create_task_group() as tasks:
                 for session in targets:
                     tasks.start_soon(partial(self.note, kind, session.key, requester, grace=grace))
-                for session in ending:
-                    why = reason if session.key in asked else CloseReason.PARENT
-                    tasks.start_soon(self._end_one, session, why, grace, receipts)
-            order = [session.key for session in ending]
-            return sorted(receipts, key=lambda receipt: order.index(receipt.key))
+                receipts += await self._end_all(ending, why, grace)
+            return receipts
 
         return await self.seen_through(work)
+
+    def _mark(self, why: dict[Session, CloseReason]) -> None:
+        """Have a whole lineage closing before the first signal: nothing is spawned below (G12)."""
+        for session, reason in why.items():
+            session.mark_ending(reason)
+
+    async def _end_all(
+        self, ending: list[Session], why: dict[Session, CloseReason], grace: float | None
+    ) -> list[KillReceipt]:
+        """End sessions, the deepest first, and return their receipts in the order given."""
+        self._mark(why)
+        family = Family(ending, self._directory.above(ending))
+        receipts: list[KillReceipt] = []
+        async with anyio.create_task_group() as tasks:
+            for session in ending:
+                tasks.start_soon(self._end_one, session, why[session], grace, receipts, family)
+        order = [session.key for session in ending]
+        return sorted(receipts, key=lambda receipt: order.index(receipt.key))
 
     async def _end_one(
         self,
@@ -165,6 +253,7 @@ class Ending:
         reason: CloseReason | None,
         grace: float | None,
         receipts: list[KillReceipt],
+        family: Family | None = None,
     ) -> None:
         """End one session whatever happens to others, and look afresh at what is left of it."""
         began = time.monotonic()
@@ -173,10 +262,14 @@ class Ending:
         left: tuple[int, ...] = ()
         try:
             before = await self._inspector.processes(name)
-            left = await session.end(reason, grace)
+            first = None if family is None else partial(family.below, session.key)
+            left = await session.end(reason, grace, first)
         except Exception:
             # The top of a task: the others are ended all the same.
             log.exception("a session could not be ended", key=name)
+        finally:
+            if family is not None:
+                family.ended(session.key)
         # What was born since is in the shim's own report, or still there under this name.
         now = await self._inspector.processes(name)
         alive = {*left, *await self._inspector.alive(before), *(process.pid for process in now)}

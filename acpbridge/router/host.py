@@ -71,8 +71,11 @@ class Host:
     def emit(self, event: Event) -> None:
         """Record an event in the turn under way."""
         turn = self.turn
-        if turn is not None and isinstance(event, Update):
-            self._touch(turn)
+        if isinstance(event, Update):
+            if event.late:
+                turn = None  # of a turn that is over, whichever is under way now (case 31)
+            elif turn is not None:
+                self._touch(turn)
         self._append(turn, event)
 
     async def room(self) -> None:

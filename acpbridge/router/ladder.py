@@ -1,4 +1,8 @@
-"""The ladder down which a turn is cancelled: ask, close, kill; each if the last was not enough."""
+"""The ladder down which a turn is cancelled: ask, close, kill; each if the last was not enough.
+
+Several may be on it for one turn, each at a pace of their own: the agent is asked once, its session
+is closed once, and what is told of it is how far any of them had to go.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -25,6 +29,12 @@ async def ended_within(turn: Turn, seconds: float) -> bool:
     return turn.done.is_set()
 
 
+def ask(turn: Turn, agent: RuntimeSession) -> None:
+    """Tell the agent that a turn is cancelled: a notification, once, that nobody waits for."""
+    if turn.reach(CancelRung.CANCEL):
+        agent.cancel()
+
+
 async def descend(
     turn: Turn, agent: RuntimeSession, grace: float, leave: Callable[[], None]
 ) -> CancelRung:
@@ -36,22 +46,35 @@ async def descend(
         grace: seconds between two rungs.
         leave: called before the second rung: what follows ends the agent's session and process.
     """
-    agent.cancel()
+    ask(turn, agent)
     if await ended_within(turn, grace):
-        return CancelRung.CANCEL
+        return turn.rung
     leave()
-    with anyio.move_on_after(grace):
-        try:
-            await agent.close()
-        except BridgeError as error:
-            log.info("the agent refused to close its session", code=error.code)
+    if turn.reach(CancelRung.CLOSE):
+        await _close(turn, agent, grace)
     # Its input is closed, and it has the grace to end by itself.
     async with background(lambda: _stop(agent, grace)):
         if await ended_within(turn, grace):
-            return CancelRung.CLOSE
-    await agent.stop(0)
+            return turn.rung
+    turn.reach(CancelRung.KILL)
+    turn.survivors = await agent.stop(0)
     await ended_within(turn, RECORD_WAIT)
-    return CancelRung.KILL
+    return turn.rung
+
+
+async def _close(turn: Turn, agent: RuntimeSession, grace: float) -> None:
+    """Have the agent free its session, for as long as the turn is not over."""
+    with anyio.move_on_after(grace) as scope:
+
+        async def enough() -> None:
+            await turn.done.wait()
+            scope.cancel()
+
+        async with background(enough):
+            try:
+                await agent.close()
+            except BridgeError as error:
+                log.info("the agent refused to close its session", code=error.code)
 
 
 async def _stop(agent: RuntimeSession, grace: float) -> None:

@@ -4,7 +4,7 @@ It waits for a place, brings the agent up, opens its session, and runs turns unt
 agent dies, or somebody wants it gone. What that makes of the session is the session's business.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -15,10 +15,10 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Fact
 from acpbridge.model.permission import Reason
-from acpbridge.model.sessions import CloseReason, SessionState
+from acpbridge.model.sessions import CancelRung, CloseReason, SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
-from acpbridge.router.ladder import descend, ended_within
+from acpbridge.router.ladder import ask, descend, ended_within
 from acpbridge.router.opening import (
     Opened,
     begin_anew,
@@ -81,6 +81,8 @@ class Life:
         self.unspoken = False
         self.killed_past: CloseReason | None = None
         self._leaving = False
+        self._held = 0
+        self._released = anyio.Event()
         self._grace: float | None = None
         self._idle_since: float | None = None
         self._scope = anyio.CancelScope()
@@ -98,22 +100,38 @@ class Life:
         self.leave()
         self._scope.cancel()
 
-    async def end(self, turn: Turn | None, grace: float | None) -> tuple[int, ...]:
+    async def end(
+        self,
+        turn: Turn | None,
+        grace: float | None,
+        first: Callable[[], Awaitable[None]] | None = None,
+    ) -> tuple[int, ...]:
         """End the turn and the process; return the pids that are left.
 
         Args:
             turn: under way, already marked as cancelling.
             grace: seconds after stdin was closed; None for the agent's own, 0 for at once.
+            first: awaited between the two: what goes before the process.
         """
         self.leave()
+        self._held += 1  # its own task does not end the process before what goes first
         self._grace = grace  # of one that has not answered initialize yet, too
         agent = self.agent
         left: tuple[int, ...] = ()
-        if agent is not None:
-            if turn is not None and self.opened:
-                agent.cancel()
+        try:
+            if agent is not None and turn is not None and self.opened:
+                ask(turn, agent)
                 if grace != 0:
                     await ended_within(turn, ANSWER_WAIT)
+            if first is not None:
+                await first()
+        finally:
+            self._held -= 1
+            self._released.set()
+        agent = self.agent  # it may have come up meanwhile
+        if agent is not None:
+            if turn is not None and not turn.done.is_set():
+                turn.reach(CancelRung.KILL)
             left = await agent.stop(grace)
         self._scope.cancel()
         return left
@@ -177,6 +195,9 @@ class Life:
                     await self._book.save()
                     self._order.up(agent.pid, context_lost=opened.lost is not None)
                 await self._turns(agent, turn)
+            while self._held and self.died is None:
+                await self._released.wait()
+                self._released = anyio.Event()
         finally:
             # Also of a dead agent: the rest of its tree is not gone yet (case 5).
             self._book.note(state=SessionState.STOPPING)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.keys import SessionKey
 
 
 @dataclass(eq=False, slots=True)
@@ -39,3 +40,16 @@ class RestartOrder:
         if not self.done.is_set():
             self.error = error
             self.done.set()
+
+
+def turn_under_way(key: SessionKey) -> BridgeError:
+    """Return why a session is not restarted that is at work."""
+    hint = f"Cancel it first (acpbridge cancel {key}), or restart with --force."
+    return BridgeError("busy", f"A turn of {key} is under way.", hint=hint)
+
+
+def would_forget(key: SessionKey) -> BridgeError:
+    """Return why a session is not restarted whose agent cannot take up its conversation."""
+    message = f"The agent of {key} can take up no conversation in a new process."
+    hint = f"Begin anew in it all the same: acpbridge restart {key} --fresh."
+    return BridgeError("resume_not_found", message, hint=hint)

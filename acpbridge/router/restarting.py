@@ -1,11 +1,12 @@
 """How a session gets a new process because a person wants one, and what is said of it.
 
-It is an answer only after the new agent has answered: a restart that was begun is seen through, and
-whoever asked for it may go away meanwhile.
+What it has spawned is ended first, as by a kill (G12). It is an answer only after the new agent has
+answered: a restart that was begun is seen through, and whoever asked for it may go away meanwhile.
 """
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.requesters import Requester
@@ -68,7 +69,11 @@ class Restarting:
         await self._services.log.open(session.key)
         self._around.learn(request.env)
         order = await session.restart(
-            request.env, self._start, force=request.force, fresh=request.fresh
+            request.env,
+            self._start,
+            partial(self._ending.end_below, session),
+            force=request.force,
+            fresh=request.fresh,
         )
         alive = await self._inspector.alive(before)
         return RestartReceipt(

@@ -88,6 +88,7 @@ class Router(Owner):
             self._directory, self._runs, self._services, self._audit, self._around, self._session
         )
         self._tasks.start_soon(self._keeping.watch, name="retention")
+        self._ending.orphaned()
         self._accepting = Accepting(
             self._directory,
             self._runs,
@@ -242,7 +243,14 @@ class Router(Owner):
     def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
         for name, value in fixed_values(definition):
             self._around.learn({name: value})
-        return Session(record, definition, self._spec, self._services)
+        # Not before there is one who ends: nothing dies before it was started.
+        return Session(
+            record,
+            definition,
+            self._spec,
+            self._services,
+            bereave=lambda session: self._ending.bereaved(session),
+        )
 
     def _spec(self, session: Session) -> SessionSpec:
         config, record = self._around.config(), session.record
@@ -259,6 +267,7 @@ class Router(Owner):
             path=AgentPath(str(record.key.agent)),
             lineage=record.lineage,
             cwd=record.cwd,
+            above=self._directory.above([session])[record.key],
             additional_directories=record.additional_directories,
             mcp_servers=(*kept, *session.mcp_servers),
             env=env,

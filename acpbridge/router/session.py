@@ -6,7 +6,7 @@ wants it restarted; a prompt is never sent twice. Everything else (`submit`, `ca
 of a process and the host of its turns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import anyio
@@ -24,12 +24,12 @@ from acpbridge.model.sessions import (
     SessionState,
 )
 from acpbridge.router.book import Book
+from acpbridge.router.cancelling import Cancelling
 from acpbridge.router.closing import Closing
 from acpbridge.router.host import Host
-from acpbridge.router.ladder import descend
 from acpbridge.router.life import Life
 from acpbridge.router.opening import REFUSED, Failures
-from acpbridge.router.order import RestartOrder
+from acpbridge.router.order import RestartOrder, turn_under_way, would_forget
 from acpbridge.router.preparing import note_servers
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Inbox, Turn
@@ -40,6 +40,10 @@ log = structlog.get_logger(__name__)
 # Between two rungs of the ladder for a turn that a restart cancels. Seconds.
 RESTART_GRACE: Final = 2.0
 
+# After its process was ended a session has its records to write; a disk that hangs holds up nobody
+# who ends it for longer. Seconds.
+GONE_WAIT: Final = 10.0
+
 
 class Session:
     """One session of the router.
@@ -49,6 +53,7 @@ class Session:
         definition: the snapshot that it keeps.
         build_spec: builds the runtime's spec, with the environment of the last caller.
         services: what it works with.
+        bereave: told once its process is gone and nobody here had wanted that.
 
     Attributes:
         env: environment of the last caller; in memory only.
@@ -61,6 +66,7 @@ class Session:
         definition: AgentDefinition,
         build_spec: Callable[["Session"], SessionSpec],
         services: Services,
+        bereave: Callable[["Session"], None] = lambda _session: None,
     ) -> None:
         self.definition = definition
         self.env: Mapping[str, str] = {}
@@ -71,8 +77,10 @@ class Session:
         self._closing = Closing(self._book, self._host, services)
         self._build_spec = build_spec
         self._services = services
+        self._bereave = bereave
         self._failures = Failures(services.clock)
         self._life: Life | None = None
+        self._cancelling = Cancelling(self._host, self.inbox, lambda: self._life)
         self._restart: RestartOrder | None = None
         self._gone = anyio.Event()
         self._gone.set()
@@ -129,6 +137,13 @@ class Session:
         return None if self._life is None else self._life.agent
 
     @property
+    def may_spawn(self) -> bool:
+        """Whether what is started under it now is started by a process that is to go on."""
+        life, turn = self._life, self.turn
+        going_on = self.active and self._restart is None and (life is None or life.died is None)
+        return going_on and not self.closing and (turn is None or not turn.cancelling)
+
+    @property
     def mode(self) -> str | None:
         """The agent's session mode: as told now, else as it was on record."""
         return self.record.mode if self.agent is None else self.agent.mode
@@ -155,50 +170,18 @@ class Session:
         return False
 
     async def cancel(self, grace: float) -> tuple[CancelRung, bool, str | None]:
-        """End the running turn and all that wait behind it, down the ladder as far as needed.
-
-        Returns:
-            The rung that was reached, whether no turn is left running, and the stop reason.
-        """
-        turn, waiting = self.turn, self.inbox.take_all()  # none of them starts now (case 32)
-        rung = CancelRung.NONE
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._cancel_waiting, waiting)
-            if turn is not None:
-                rung = await self._cancel_running(turn, grace)
-        if turn is None:
-            return rung, True, None
-        return rung, turn.done.is_set(), turn.stop_reason
+        """End the running turn and all that wait behind it; see `Cancelling.everything`."""
+        return await self._cancelling.everything(grace)
 
     async def cancel_turn(self, turn: Turn, grace: float) -> None:
         """Cancel one turn only, whether it runs or waits."""
-        if self.inbox.remove(turn):
-            await self._host.cancelled(turn)
-        elif self.turn is turn:
-            await self._cancel_running(turn, grace)
-
-    async def _cancel_waiting(self, turns: list[Turn]) -> None:
-        for turn in turns:
-            await self._host.cancelled(turn)
-
-    async def _cancel_running(self, turn: Turn, grace: float) -> CancelRung:
-        if turn.outcome is not None:
-            await turn.done.wait()
-            return CancelRung.NONE
-        self._host.mark_cancelling(turn)
-        life = self._life
-        if life is not None and life.agent is not None and life.opened:
-            return await descend(turn, life.agent, grace, life.leave)
-        # Nothing was sent yet: the turn ends now, and what was started for it after it.
-        if life is not None:
-            life.abandon()
-        await self._host.cancelled(turn)
-        return CancelRung.CANCEL
+        await self._cancelling.one(turn, grace)
 
     async def restart(
         self,
         env: Mapping[str, str],
         start: Callable[["Session"], None],
+        end_below: Callable[[], Awaitable[tuple[int, ...]]],
         *,
         force: bool,
         fresh: bool,
@@ -208,6 +191,7 @@ class Session:
         Args:
             env: the environment of whoever wants it; empty for that of the last caller.
             start: runs the session's task.
+            end_below: ends, first of all, what it has spawned; returns the pids that are left.
             force: whether a turn that is under way is cancelled first, else it refuses.
             fresh: begin anew if the agent cannot take up the conversation, else it refuses.
 
@@ -221,7 +205,7 @@ class Session:
             self._gone = anyio.Event()
             start(self)
         try:
-            await self._make_way(order)
+            await self._make_way(order, end_below)
             await order.done.wait()
         finally:
             order.fail(self._ended())  # if this was cut off, nothing is started for it any more
@@ -237,12 +221,9 @@ class Session:
         if self._restart is not None:
             raise BridgeError("busy", f"The session {self.key} is being restarted already.")
         if not force and (self.turn is not None or self.inbox.expected):
-            hint = f"Cancel it first (acpbridge cancel {self.key}), or restart with --force."
-            raise BridgeError("busy", f"A turn of {self.key} is under way.", hint=hint)
+            raise turn_under_way(self.key)
         if not fresh and self._life is not None and self._life.would_forget():
-            message = f"The agent of {self.key} can take up no conversation in a new process."
-            hint = f"Begin anew in it all the same: acpbridge restart {self.key} --fresh."
-            raise BridgeError("resume_not_found", message, hint=hint)
+            raise would_forget(self.key)
         self._restart = RestartOrder(fresh)
         self._failures.forgive()
         self.env = env or self.env
@@ -250,11 +231,15 @@ class Session:
             self._life.leave()
         return self._restart
 
-    async def _make_way(self, order: RestartOrder) -> None:
+    async def _make_way(
+        self, order: RestartOrder, end_below: Callable[[], Awaitable[tuple[int, ...]]]
+    ) -> None:
         """End what runs, turns and all."""
-        await self.cancel(RESTART_GRACE)
-        life = self._life
-        left = () if life is None else await life.end(None, None)
+        life = self._life  # it may end by itself meanwhile, and leave something
+        left = await end_below()
+        if not left:
+            await self.cancel(RESTART_GRACE)
+            left = () if life is None else await life.end(None, None)
         if left:
             message = f"Processes of {self.key} are left: {list(left)}."
             order.fail(BridgeError("survivors", message, data={"survivors": list(left)}))
@@ -273,12 +258,18 @@ class Session:
         """
         self._closing.begin(reason)
 
-    async def end(self, reason: CloseReason | None, grace: float | None) -> tuple[int, ...]:
+    async def end(
+        self,
+        reason: CloseReason | None,
+        grace: float | None,
+        first: Callable[[], Awaitable[None]] | None = None,
+    ) -> tuple[int, ...]:
         """End the session's turn, questions and process; return the pids that are left.
 
         Args:
             reason: as for `mark_ending`.
-            grace: seconds after stdin was closed; None for the agent's own, 0 for at once.
+            grace: as for `Life.end`.
+            first: as for `Life.end`.
         """
         self.mark_ending(reason)
         turn, life = self.turn, self._life
@@ -286,11 +277,12 @@ class Session:
             self._host.mark_cancelling(turn)
         left: tuple[int, ...] = ()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._cancel_waiting, self.inbox.take_all())
+            tasks.start_soon(self._cancelling.waiting, self.inbox.take_all())
             if life is not None:
-                left = await life.end(turn, grace)
-        await self._gone.wait()
-        await self._closing.finish(reason)
+                left = await life.end(turn, grace, first)
+        with anyio.move_on_after(GONE_WAIT):
+            await self._gone.wait()
+            await self._closing.finish()
         return left
 
     # ---- The task ----
@@ -314,9 +306,12 @@ class Session:
             log.exception("session failed", key=str(self.key))
         finally:
             with anyio.CancelScope(shield=True):
-                await self._cancel_waiting(self.inbox.take_all())
+                await self._cancelling.waiting(self.inbox.take_all())
             if self._restart is not None:
                 self._restart.fail(self._ended())
+            if self.closing:
+                with anyio.CancelScope(shield=True):
+                    await self._closing.finish()
             self._gone.set()
 
     def _ended(self) -> BridgeError:
@@ -369,6 +364,8 @@ class Session:
             # Many agents keep no session in which nothing was said: there is nothing to take up.
             self._book.note(agent_session_id=None)
         self._closing.note(after)
+        if after is SessionState.DIED or life.killed_past is not None:
+            self._bereave(self)
         if life.agent is not None:
             values = {"pid": life.agent.pid, "died": life.died is not None}
             why = {} if life.died is None else {"message": life.died.message}

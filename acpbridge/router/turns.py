@@ -8,7 +8,9 @@ import anyio
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.messages import PromptRequest
-from acpbridge.model.sessions import Outcome, TurnState, WaitsFor
+from acpbridge.model.sessions import CancelRung, Outcome, TurnState, WaitsFor
+
+_LADDER: Final = tuple(CancelRung)
 
 # Prompts that may wait in one session.
 INBOX_LIMIT: Final = 20
@@ -22,10 +24,13 @@ class Turn:
         run_id: of its run record.
         request: what was asked.
         accepted_at: ISO 8601, UTC.
+        caller: the turn whose agent asked for this one; None where a person did.
         state: where it stands.
         cancelling: whether anybody wants it ended; its outcome is then `cancelled`.
         timed_out: whether its own limit ended it.
         open_questions: how many permissions it waits for.
+        rung: how far its end had to go, whoever it was that wanted it.
+        survivors: pids of what still runs it although it was ended by force.
         stored: whether its outcome is in the ledger.
         done: set once the outcome is on record, or cannot be put there for now.
     """
@@ -33,6 +38,7 @@ class Turn:
     run_id: str
     request: PromptRequest
     accepted_at: str
+    caller: "Turn | None" = field(default=None, repr=False)
     state: TurnState = TurnState.QUEUED
     started_at: str | None = None
     last_update_at: str | None = None
@@ -40,12 +46,33 @@ class Turn:
     cancelling: bool = False
     timed_out: bool = False
     open_questions: int = 0
+    rung: CancelRung = CancelRung.NONE
+    survivors: tuple[int, ...] = ()
     outcome: Outcome | None = None
     stop_reason: str | None = None
     error: BridgeError | None = None
     stored: bool = False
     done: anyio.Event = field(default_factory=anyio.Event)
     _answered: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has its outcome, and nothing that was started for it is left running."""
+        return self.done.is_set() and not self.survivors
+
+    def reach(self, rung: CancelRung) -> bool:
+        """Go down the ladder, never up; tell whether nobody has been as far before."""
+        further = _LADDER.index(rung) > _LADDER.index(self.rung)
+        if further:
+            self.rung = rung
+        return further
+
+    def asked_by(self, turn: "Turn") -> bool:
+        """Tell whether this one was asked for by a turn, or by one that that asked for."""
+        above = self.caller
+        while above is not None and above is not turn:
+            above = above.caller
+        return above is turn
 
     def asked(self) -> None:
         """Count a question that it waits for."""

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import anyio
+
 from acpbridge.controller import refusals
 from acpbridge.controller.acp_controller import AcpRuntimeController, Setup
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
@@ -65,6 +67,7 @@ class AcpRuntime:
             grace=definition.facts.grace,
             better=definition.facts.wrong_commands,
             parent="" if spec.lineage.parent is None else str(spec.lineage.parent),
+            above=tuple(map(str, spec.above)),
             stop_grace=spec.stop_grace,
             containment=definition.containment,
         )
@@ -91,6 +94,9 @@ class _AcpSession:
         self._opened = False
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False
+        self._called_off = False
+        self._sent = False
+        self._pause = anyio.CancelScope()
         self._wanted_mode = spec.definition.wanted_mode
         self._entered_bypass: BridgeError | None = None
         self.controller = AcpRuntimeController(
@@ -188,12 +194,15 @@ class _AcpSession:
 
     async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
         check_content(self.capabilities, content)
+        self._called_off = False
+        with anyio.CancelScope() as self._pause:
+            await self._client.aftermath.over()
         # The agent may have left its mode since the last turn: nothing is prompted in another.
         await self._ensure_mode()
         self._entered_bypass = None
         self._client.begin_turn()
         try:
-            raw = await self.controller.prompt(content)
+            raw = await self.controller.prompt(content, self._send)
         except BridgeError as error:
             facts = self._spec.definition.facts
             # One that has begun to work has found the conversation, and has taken the prompt.
@@ -203,6 +212,7 @@ class _AcpSession:
                 raise BridgeError("resume_not_found", message, data=error.data) from None
             raise
         finally:
+            self._sent = False
             self._client.end_turn()
         for problem in (self._entered_bypass, self._client.lost):
             if problem is not None:
@@ -211,7 +221,16 @@ class _AcpSession:
         reason = raw.get("stopReason")
         return TurnResult(raw, reason if isinstance(reason, str) else "")
 
+    def _send(self) -> bool:
+        """Take the prompt as sent, unless it was called off: it would never hear of that."""
+        self._sent = not self._called_off
+        return self._sent
+
     def cancel(self) -> None:
+        self._called_off = True
+        self._pause.cancel()
+        if not self._sent:
+            return
         # The protocol wants every open question answered before the cancel is seen to be done.
         for call in self._client.cancel_turn():
             self.controller.answer(call, acp.selected(None))

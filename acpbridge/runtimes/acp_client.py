@@ -19,6 +19,7 @@ from acpbridge.permissions import policy
 from acpbridge.protocol import acp
 from acpbridge.protocol.jsonrpc import RELAYED, Call, Noise, Notification
 from acpbridge.protocol.toolcalls import ToolCalls
+from acpbridge.runtimes.aftermath import OF_NO_TURN, Aftermath
 from acpbridge.runtimes.base import SessionHost
 
 PERMISSION: Final = "session/request_permission"
@@ -28,17 +29,6 @@ MAX_PERMISSION_BYTES: Final = 1024 * 1024
 
 # Real agents offer three to five; nobody chooses among more than fit on a screen.
 MAX_OPTIONS: Final = 64
-
-# What an agent may tell at any time: it proves no work on a prompt.
-_OF_NO_TURN: Final = frozenset(
-    {
-        "available_commands_update",
-        "config_option_update",
-        "current_mode_update",
-        "session_info_update",
-        "usage_update",
-    }
-)
 
 # A replay of a very long conversation is over by then. Seconds.
 REPLAY_LIMIT: Final = 30.0
@@ -65,6 +55,7 @@ class AcpClient:
         replaying: whether updates are history, which is not announced again.
         replayed: how many were.
         tools: the calls that it told of.
+        aftermath: of a turn that was cancelled.
         on_options: told of every list of config options that the agent announces.
         heard: whether the agent said or asked anything in this turn.
         lost: the error for something of this turn that was too long to be taken.
@@ -81,6 +72,7 @@ class AcpClient:
         self.replaying = False
         self.replayed = 0
         self.tools = ToolCalls()
+        self.aftermath = Aftermath()
         self.heard = False
         self.lost: BridgeError | None = None
 
@@ -101,6 +93,7 @@ class AcpClient:
 
     def begin_turn(self) -> None:
         """Take questions again."""
+        self.aftermath.begin_turn()
         self._cancelled = False
         self.heard = False
         self.lost = None
@@ -108,6 +101,8 @@ class AcpClient:
     def end_turn(self) -> None:
         """No tool call outlives its turn."""
         self.tools.end_turn()
+        self.aftermath.end_turn(cancelled=self._cancelled)
+        self._cancelled = False
 
     def cancel_turn(self) -> list[Call]:
         """From now on every question of this turn is answered `cancelled`; return the open ones."""
@@ -142,9 +137,10 @@ class AcpClient:
         if self.replaying:
             self.replayed += 1
             return
-        self.heard = self.heard or kind not in _OF_NO_TURN
+        late = self.aftermath.is_late(params)
+        self.heard = self.heard or kind not in OF_NO_TURN
         self.tools.update(params, len(notification.line))
-        self._host.emit(Update(acp.raw_update(notification.line), kind))
+        self._host.emit(Update(acp.raw_update(notification.line), kind, late))
 
     def _is_ours(self, params: Mapping[str, Any]) -> bool:
         """Updates may come before the answer that names the session, for another never."""
@@ -173,6 +169,9 @@ class AcpClient:
         if len(params.options) > MAX_OPTIONS:
             message = f"A permission request may offer {MAX_OPTIONS} options at most."
             raise BridgeError("invalid_params", message)
+        if self.aftermath.is_late_question(params.toolCall.toolCallId):
+            # Of a turn that a person has cancelled: nobody is asked, and nothing allowed (row 15).
+            return acp.selected(None)
         sha256 = hashlib.sha256(call.line).hexdigest()
         entry = _Open(self.tools.ask(params, call.wire_id, sha256, self._pid))
         self._open[call] = entry

@@ -37,6 +37,7 @@ class SessionSpec:
         start_seconds: from process start to the `initialize` answer.
         cold_start_seconds: the same where the program has to be fetched first.
         stop_grace: asked when the process is left: seconds for its polite end, None for its own.
+        above: who spawned it, and who spawned that one, nearest first.
         tenant: for stores that serve several, "" here.
         user: the same.
     """
@@ -56,6 +57,7 @@ class SessionSpec:
     start_seconds: float = 30.0
     cold_start_seconds: float = 180.0
     stop_grace: Callable[[], float | None] = lambda: None
+    above: tuple[SessionKey, ...] = ()
     tenant: str = ""
     user: str = ""
 

@@ -1,14 +1,17 @@
 """The runtime of agents that are Python functions, in this process.
 
 An agent is `async def agent(turn: Turn)`. It runs in the process of its caller: code that blocks,
-blocks the caller's event loop; code that shields itself from cancellation cannot be ended; and
-nothing keeps it from the caller's memory. That is the embedder's bargain. The daemon serves Python
-agents as processes of their own instead.
+blocks the caller's event loop; code that shields itself from cancellation cannot be ended: it is
+left behind, and it is said that it goes on; and nothing keeps it from the caller's memory. That is
+the embedder's bargain. The daemon serves Python agents as processes of their own instead.
 """
 
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -17,6 +20,8 @@ from acpbridge import __version__
 from acpbridge.errors import BridgeError
 from acpbridge.logline import Logger
 from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.events import Event, Update
+from acpbridge.model.permission import Decision, Effect, PermissionAsk, Reason
 from acpbridge.model.settings import Settings
 from acpbridge.runtimes.base import (
     New,
@@ -29,6 +34,7 @@ from acpbridge.runtimes.base import (
 from acpbridge.runtimes.content import diff_content, text_content
 from acpbridge.runtimes.toolcall import ToolCall
 from acpbridge.runtimes.turn import Exchange, PlanEntry, StopReason, Turn
+from acpbridge.transport.foreign import Foreign
 
 __all__ = [
     "Agent",
@@ -65,6 +71,9 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
 # Cancelled code may clean up for so long before `stop` returns without it. Seconds.
 STOP_WAIT: Final = 2.0
 
+# And for so long in any case: before that nobody can say that it does not end. Seconds.
+LEAST_WAIT: Final = 0.2
+
 # An exception's text may hold a whole document.
 LONGEST_REASON: Final = 1000
 
@@ -100,6 +109,7 @@ class _PythonSession:
         self._session_id: str | None = None
         self._history: list[Exchange] = []
         self._running: _Running | None = None
+        self._code: list[_Running] = []
         self._stopped = anyio.Event()
 
     @property
@@ -139,13 +149,16 @@ class _PythonSession:
         if self._running is not None:
             raise BridgeError("busy", "A turn of this session is running.")
         turn = Turn(content, self._spec.cwd, tuple(self._history), self._host)
-        running = self._running = _Running(turn)
+        running = self._running = _Running(turn, self._agent)
+        self._code = [one for one in self._code if one.going_on]
+        self._code.append(running)
         try:
-            await running.run(self._agent)
+            await running.run()
         finally:
             self._history.append(Exchange(content, turn.said))
             self._running = None
-            running.ended.set()
+            # A task that the code has left, or the code itself, may go on: it speaks for no turn.
+            turn.host = _Over(self._host, self._stopped)
         self._check_up()
         reason = running.reason()
         usage = {"usage": dict(turn.tokens_used)} if turn.tokens_used else {}
@@ -195,12 +208,10 @@ class _PythonSession:
 
     async def stop(self, grace: float | None = None) -> tuple[int, ...]:
         self._stopped.set()
-        running = self._running
-        if running is not None:
-            running.cancel()
-            with anyio.move_on_after(STOP_WAIT if grace is None else grace):
-                await running.ended.wait()
-        return ()
+        if self._running is not None:
+            await self._running.end(STOP_WAIT if grace is None else max(grace, LEAST_WAIT))
+        # What cannot be ended is in this process: that is what is left.
+        return (os.getpid(),) if any(one.going_on for one in self._code) else ()
 
     def _check_up(self) -> None:
         if self._stopped.is_set():
@@ -215,27 +226,64 @@ class _PythonSession:
         return BridgeError("agent_died", "The agent was stopped.")
 
 
+class _Over:
+    """The host of a turn that is over: what is said is late, and what is asked is cancelled."""
+
+    def __init__(self, host: SessionHost, stopped: anyio.Event) -> None:
+        self._host = host
+        self._stopped = stopped
+
+    def emit(self, event: Event) -> None:
+        if not self._stopped.is_set():
+            self._host.emit(replace(event, late=True) if isinstance(event, Update) else event)
+
+    async def room(self) -> None:
+        await self._host.room()
+
+    async def ask(self, ask: PermissionAsk) -> Decision:
+        del ask
+        return Decision(Effect.CANCEL, None, Reason.CANCELLED)
+
+    async def call(self, method: str, params: Any) -> Any:
+        return await self._host.call(method, params)
+
+
 class _Running:
     """A turn with the task that runs the agent's code."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, agent: Agent) -> None:
         self.turn = turn
-        self.ended = anyio.Event()
-        self._scope = anyio.CancelScope()
         self._returned = False
         self._result: StopReason | str | None = None
         self._error: BridgeError | None = None
+        self._code = Foreign(partial(self._call, agent))
+
+    @property
+    def going_on(self) -> bool:
+        """Whether the code has not come to its end."""
+        return self._code.running
 
     def cancel(self) -> None:
         self.turn.cancelled = True
-        self._scope.cancel()
+        self._code.cancel()
 
-    async def run(self, agent: Agent) -> None:
-        # A task of its own: a cancellation that the agent's code makes by itself, by awaiting a
-        # task that was cancelled, must not pass for one of ours.
-        with self._scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._call, agent)
+    async def run(self) -> None:
+        """Wait for the code's end, or until it is left behind; cancelled, end it."""
+        try:
+            await self._code.wait()
+        finally:
+            if self.going_on:
+                with anyio.CancelScope(shield=True):
+                    await self.end(STOP_WAIT)
+
+    async def end(self, seconds: float) -> None:
+        """Cancel the code, and leave it behind if it does not end in time."""
+        self.cancel()
+        with anyio.move_on_after(seconds):
+            await self._code.wait()
+        if self.going_on:
+            log.error("the agent's code goes on although its turn was ended")
+            self._code.leave()
 
     async def _call(self, agent: Agent) -> None:
         try:

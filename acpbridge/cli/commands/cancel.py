@@ -46,7 +46,8 @@ def _on_one(
 def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: bool) -> int:
     """Cancel the running turn of a session, and those that wait behind it.
 
-    The agent is asked first; if that is not enough its session and its input are closed, and then
+    What the turn's agent has asked of other sessions is cancelled with it; the sessions stay. The
+    agent is asked first; if that is not enough its session and its input are closed, and then
     it is killed. Exit status 0 when no turn is left running, however far that had to go.
     """
     began = time.monotonic()

@@ -195,7 +195,7 @@ def _kill_left_over(found: Paths, wanted: _Wanted) -> list[Any]:
         trees = {}
     if not trees:
         raise no_daemon()
-    return _end_recorded(found, wanted.among(list(trees)), trees)
+    return _end_recorded(found, wanted.among(frozen.known(trees)), trees)
 
 
 def _kill_past_daemon(found: Paths, wanted: _Wanted, error: BridgeError) -> list[Any]:
@@ -207,7 +207,7 @@ def _kill_past_daemon(found: Paths, wanted: _Wanted, error: BridgeError) -> list
         raise error  # only the daemon knows what an agent may kill
     try:
         trees = frozen.recorded(found)
-        names = wanted.among(list(trees))
+        names = wanted.among(frozen.known(trees))
     except BridgeError as unknown:
         if unknown.code == "daemon_frozen":
             raise error from None
@@ -227,4 +227,4 @@ def _end_recorded(found: Paths, names: list[str], trees: Mapping[str, Any]) -> l
         killed.note(found.killed, ending)
     except BridgeError as error:
         say(f"the records will call them died: {escape(error.message)}")
-    return frozen.end_trees({name: trees[name] for name in ending})
+    return frozen.end_trees({name: trees[name] for name in ending if name in trees})

@@ -31,9 +31,9 @@ def restart(
 ) -> int:
     """Give a session a new process; a session that was refused after failures is tried again.
 
-    The old process is ended politely with all that it started. It is done once the new agent has
-    answered and its session is open; it then waits for a prompt as long as any other. If the agent
-    cannot take up the earlier conversation, nothing is begun anew without --fresh.
+    The old process is ended politely with all that it started, sessions first. It is done once the
+    new agent has answered and its session is open; it then waits for a prompt as long as any other.
+    If the agent cannot take up the earlier conversation, nothing is begun anew without --fresh.
 
     Exit status: 0 it answers, 1 a turn runs (cancel it, or --force) or the session is closed,
     4 no such session, or its conversation cannot be taken up, 6 the agent could not be started,

@@ -18,7 +18,15 @@ from acpbridge.transport import keeper as kernel
 
 ENTRIES = st.builds(Entry, st.integers(1, 2**22), st.integers(0, 2**60))
 MEMBERS = st.lists(ENTRIES, max_size=3).map(tuple)
-TREES = st.builds(Tree, ENTRIES, ENTRIES, MEMBERS, st.text(), parent=st.text())
+TREES = st.builds(
+    Tree,
+    ENTRIES,
+    ENTRIES,
+    MEMBERS,
+    st.text(),
+    parent=st.text(),
+    above=st.lists(st.text(), max_size=3).map(tuple),
+)
 JOURNALS = st.builds(
     Journal,
     boot_id=st.text(),
@@ -62,7 +70,7 @@ def test_the_journal_of_a_daemon_before_an_upgrade_is_read(tmp_path: Path) -> No
     for key in ("guard", "home", "above", "left"):
         del value[key]
     for tree in value["sessions"].values():
-        del tree["parent"]
+        del tree["parent"], tree["above"]
     path.write_text(json.dumps(value), encoding="utf-8")
     assert Journal.read(path) == SAMPLE
 

@@ -51,20 +51,31 @@ def test_a_file_that_others_may_write_or_that_is_none_is_not_believed(tmp_path: 
 
 
 def test_all_that_was_spawned_below_a_session_ends_with_it_g12() -> None:
-    def tree(parent: str) -> Tree:
-        return Tree(Entry(1, 1), Entry(2, 2), parent=parent)
+    """Without `*tree.above` in the line, `idle` and what is below it are not found."""
 
-    trees = {"a": tree(""), "b": tree("a"), "c": tree("b"), "d": tree("x"), "x": tree("x")}
+    def tree(*above: str) -> Tree:
+        return Tree(Entry(1, 1), Entry(2, 2), parent=above[0] if above else "", above=above)
+
+    trees = {
+        "a": tree(),
+        "b": tree("a"),
+        "c": tree("b"),  # as an older daemon wrote it: no more than the parent
+        "d": tree("x"),
+        "x": tree("x"),
+        "deep": tree("idle", "b", "a"),  # `idle` has no process any more
+    }
     found = frozen.with_descendants(["a"], trees)
     assert found == {
         "a": CloseReason.KILLED,
-        "b": CloseReason.PARENT,
-        "c": CloseReason.PARENT,
+        **dict.fromkeys(("b", "c", "idle", "deep"), CloseReason.PARENT),
     }
+    assert [name for name in found if name != "c"] == ["deep", "idle", "b", "a"]
     assert frozen.with_descendants(["c", "b"], trees) == {
-        "c": CloseReason.KILLED,
-        "b": CloseReason.KILLED,
+        **dict.fromkeys(("c", "b"), CloseReason.KILLED),
+        **dict.fromkeys(("idle", "deep"), CloseReason.PARENT),
     }
+    assert list(frozen.with_descendants(["idle"], trees)) == ["deep", "idle"]
+    assert set(frozen.known(trees)) == {*trees, "idle"}
 
 
 def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
