@@ -17,7 +17,8 @@ import anyio.to_thread
 import structlog
 
 from acpbridge.config.environment import MARK
-from acpbridge.controller import census
+from acpbridge.controller import census, usage
+from acpbridge.controller.bounds import Bounds, Usage
 from acpbridge.controller.containment import Containment
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.process import AgentProcess, LaunchSpec
@@ -161,6 +162,18 @@ class Supervisor(Owner):
             **{name: [] for name in names},
             **await anyio.to_thread.run_sync(census.trees, tops),
         }
+
+    async def usage(self, name: str, limits: Bounds) -> Usage | None:
+        """Return what the whole tree of one owner takes, from the kernel, now; None if it has none.
+
+        Raises:
+            OSError: the kernel could not be asked.
+        """
+        process = self._running.get(name)
+        if process is None:
+            return None
+        shim = _pair(process.child.shim)
+        return await anyio.to_thread.run_sync(usage.measure, shim, limits, abandon_on_cancel=True)
 
     async def unowned(self) -> list[census.ProcessInfo]:
         """Return what lives below guard or keeper and below no shim of ours."""

@@ -51,6 +51,7 @@ class Looking:
         warnings = [*self._around.notices(), *self._around.config().warnings] if whole else []
         unowned = await self._inspector.unowned() if whole else []
         silent = view.silent(visible, self._services.clock.monotonic())
+        near = [warning for session in live for warning in await session.near_limits()]
         return {
             "daemon": self._around.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
@@ -58,7 +59,7 @@ class Looking:
             "sessions": rows,
             "unowned": [view.unowned(p) for p in unowned],
             "pendingPermissions": sum(len(pending[session.key]) for session in visible),
-            "warnings": [*warnings, *view.shared_directories(live), *silent],
+            "warnings": [*warnings, *view.shared_directories(live), *silent, *near],
             "observedAt": self._services.now(),
         }
 

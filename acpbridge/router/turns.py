@@ -25,6 +25,7 @@ class Turn:
         state: where it stands.
         cancelling: whether anybody wants it ended; its outcome is then `cancelled`.
         timed_out: whether its own limit ended it.
+        verdict: why the bridge ended it, which then is how it failed, whatever the agent answers.
         open_questions: how many permissions it waits for.
         stored: whether its outcome is in the ledger.
         done: set once the outcome is on record, or cannot be put there for now.
@@ -39,6 +40,7 @@ class Turn:
     last_update: float = 0.0
     cancelling: bool = False
     timed_out: bool = False
+    verdict: BridgeError | None = None
     open_questions: int = 0
     outcome: Outcome | None = None
     stop_reason: str | None = None
