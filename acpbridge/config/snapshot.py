@@ -29,7 +29,7 @@ class Limits(BaseModel):
         max_depth: nesting of spawned sessions.
         idle_ttl_seconds: a process without a turn for this long is closed.
         start_seconds: from process start to the `initialize` answer.
-        cold_start_seconds: the same through npx.
+        cold_start_seconds: the same through npx; and for any agent to open a session.
         permission_seconds: deadline of a question.
         max_message_bytes: one JSON-RPC line; never unlimited.
         retention_days: a session without a process is deleted when it was not used for so long.

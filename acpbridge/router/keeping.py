@@ -97,7 +97,9 @@ class Keeping:
         async with self._one:
             now = self._services.clock.wall()
             # Nobody looks at what is deleted here: a clock that jumped must not delete anything.
-            by = believed(now, map(_moment, await self._services.ledger.days_used()))
+            made = [session.record.created_at for session in self._directory]
+            used = [*await self._services.ledger.days_used(), *made]
+            by = believed(now, map(_moment, used))
             if by != now:
                 log.warning("the clock may have jumped; less counts as old", days=(now - by).days)
             request = PruneRequest(older_than=days * 24 * HOUR)
