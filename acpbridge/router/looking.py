@@ -40,6 +40,10 @@ class Looking:
             shown = [session for session in visible if session.active]
         # The trees first: the states that are told with them are then not older than they.
         trees = await self._inspector.trees([str(session.key) for session in shown])
+        # Who has come to rest since has no process any more, whatever the first look saw.
+        rested = [str(s.key) for s in shown if not s.live and trees[str(s.key)]]
+        if rested:
+            trees |= await self._inspector.trees(rested)
         pending = self._pending()
         rows = [
             view.with_processes(view.row(session, pending[session.key]), trees[str(session.key)])

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.timeout(60)
 
 PLACES = 3
 MOST = 12  # processes of a session
+HOLDS = 150  # MiB of a session
 BAD = 10
 
 # What a person may wait for a status, on a busy machine. Seconds.
@@ -34,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
                 "coldStartSeconds": 2,
                 "idleTtlSeconds": 1,
                 "maxProcessesPerSession": MOST,
-                "maxRssMb": 400,
+                "maxRssMb": HOLDS,
             },
             fake=(*log_option(made), *memory),
             unborn=("--die-at-start", "3", "--stderr", "no licence"),
@@ -150,7 +151,7 @@ def test_case_61_who_exits_with_a_question_open_takes_it_along(home: Home) -> No
         late = home.run("permissions", "answer", row["questions"][0]["id"], "--allow")
         assert late.code == 4
         (decided,) = [e for e in events(home, run["key"]) if e["type"] == "permission_decided"]
-        assert decided["reason"] == "agent_died"
+        assert decided["effect"] == "cancel"
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", 143])
@@ -383,10 +384,23 @@ def test_a_tree_with_too_many_processes_is_ended_and_says_why(home: Home) -> Non
         assert ended(daemon, "say again", session=run["key"])["outcome"] == "completed"
 
 
+def test_a_tree_that_holds_too_much_memory_is_ended_and_names_the_figure(home: Home) -> None:
+    with client(home) as daemon:
+        run = start(daemon, f"say up\nhold {HOLDS + 50}\nhang", mode="session")
+        result = daemon.call("wait", runId=run["runId"], limit=30)
+        assert (result["outcome"], result["error"]["code"]) == ("failed", "over_limit")
+        data = result["error"]["data"]
+        assert (data["limit"], data["allowed"]) == ("limits.maxRssMb", HOLDS * 1024**2)
+        assert HOLDS + 50 <= data["value"] / 1024**2 < 2 * HOLDS
+        said = f"hold {data['value'] / 1024**2:.0f} MiB of memory, and limits.maxRssMb is {HOLDS}"
+        assert said in result["error"]["message"]
+        assert at(daemon, run["key"], lambda r: r["state"] == "died")["processes"] == []
+
+
 def test_a_tree_near_its_limit_is_told_of_and_lives(home: Home) -> None:
     with client(home) as daemon:
         # Two more than 80 percent with the agent itself.
-        run = start(daemon, f"say up\nchildren bomb {MOST - 2}\nhang")
+        run = start(daemon, f"say up\nchildren bomb {MOST - 2}\nignore-cancel 200")
 
         def warned() -> Any:
             told = daemon.call("status")["warnings"]

@@ -136,7 +136,7 @@ async def test_what_our_own_log_holds_up_is_no_silence_of_the_agents(tmp_path: P
 
 async def test_a_daemon_that_was_stopped_listens_for_the_whole_time_again(tmp_path: Path) -> None:
     """What the agent said meanwhile lies unread. Without OVERSLEPT the turn is ended at once."""
-    async with world(tmp_path, more=MORE) as w:
+    async with world(tmp_path, more=MORE, patience=9) as w:
         receipt = await w.run("hang")
         await looked(w, 2)
         w.clock.advance(100 * LIMIT)
