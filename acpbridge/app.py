@@ -21,6 +21,7 @@ import structlog
 from acpbridge import __version__, logs
 from acpbridge.config import catalogue
 from acpbridge.config.snapshot import Config
+from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import containment_of
 from acpbridge.controller.errands import Errands
 from acpbridge.controller.supervisor import Supervisor
@@ -294,6 +295,11 @@ def _services(
         idle_ttl=lambda: config().limits.idle_ttl_seconds,
         redact=base.redactor.value,
         killed_past=lambda key: killed.noted(base.paths.killed).get(key),
+        bounds=lambda: bounds(
+            config().limits.max_processes_per_session, config().limits.max_rss_mb
+        ),
+        usage=supervisor.usage,
+        stall=lambda: config().limits.stall_seconds,
     )
 
 

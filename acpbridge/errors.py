@@ -78,6 +78,16 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "prompt_timeout": ErrorKind(
         INTERNAL_ERROR, EXIT_TIMEOUT, "Raise --timeout, or ask for less in one turn."
     ),
+    "turn_stalled": ErrorKind(
+        INTERNAL_ERROR,
+        EXIT_FAILURE,
+        "Send the prompt again, or raise limits.stallSeconds if the agent is only slow.",
+    ),
+    "over_limit": ErrorKind(
+        INTERNAL_ERROR,
+        EXIT_AGENT,
+        "Raise the limit that it names, or ask for less; the next prompt reopens the session.",
+    ),
     "unsupported_control": ErrorKind(
         METHOD_NOT_FOUND, EXIT_FAILURE, "Use a control that the agent advertises."
     ),

@@ -17,6 +17,7 @@ STRICT: Final = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel
 # Beyond a year the arithmetic of dates ends somewhere, and nobody waits so long.
 _Seconds = Annotated[float, Field(strict=True, gt=0, le=365 * 86400, allow_inf_nan=False)]
 _Count = Annotated[int, Field(strict=True, ge=1)]
+_CountOrNone = Annotated[int, Field(strict=True, ge=0, le=1024**2)]  # 0 for no limit
 
 
 class Limits(BaseModel):
@@ -28,12 +29,16 @@ class Limits(BaseModel):
         max_depth: nesting of spawned sessions.
         idle_ttl_seconds: a process without a turn for this long is closed.
         start_seconds: from process start to the `initialize` answer.
-        cold_start_seconds: the same through npx.
+        cold_start_seconds: the same through npx; and for any agent to open a session.
         permission_seconds: deadline of a question.
         max_message_bytes: one JSON-RPC line; never unlimited.
         retention_days: a session without a process is deleted when it was not used for so long.
         max_store_mb: beyond it the events of the sessions used longest ago are deleted, with
             them; none: no bound.
+        max_rss_mb: memory of one session's whole tree; beyond it the tree is ended. 0: no limit.
+        max_processes_per_session: living processes of one session's tree, the same.
+        stall_seconds: a turn without an update for so long fails, unless a tool runs or a question
+            is open. 0: no limit.
     """
 
     model_config = STRICT | ConfigDict(populate_by_name=True)
@@ -48,6 +53,9 @@ class Limits(BaseModel):
     max_message_bytes: Annotated[int, Field(strict=True, ge=64 * 1024, le=1024**3)] = 64 * 1024**2
     retention_days: Annotated[_Count, Field(le=36500)] = 90
     max_store_mb: Annotated[_Count, Field(le=1024**2)] | None = None
+    max_rss_mb: _CountOrNone = 0
+    max_processes_per_session: _CountOrNone = 0
+    stall_seconds: Annotated[float, Field(strict=True, ge=0, le=86400, allow_inf_nan=False)] = 0.0
 
 
 class DaemonSettings(BaseModel):

@@ -27,6 +27,10 @@ from acpbridge.transport.tasks import Owner, background
 # An agent that has closed its stdout has as good as exited; its status comes within this. Seconds.
 STATUS_WAIT: Final = 1.0
 
+# A session is open within this: an agent may start servers, or download them, before it answers.
+# Seconds.
+OPEN_SECONDS: Final = 180.0
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -36,11 +40,13 @@ class Setup:
         cwd: absolute directory.
         mcp_servers: in the shape of the protocol.
         additional_directories: that it may work in, too.
+        seconds: within which the agent has to answer.
     """
 
     cwd: str
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
     additional_directories: tuple[str, ...] = ()
+    seconds: float = OPEN_SECONDS
 
 
 class AcpRuntimeController(Owner):
@@ -179,11 +185,11 @@ class AcpRuntimeController(Owner):
         """Send `session/new`; return its raw result.
 
         Raises:
-            BridgeError: `auth_required`, `start_failed`, `agent_died`.
+            BridgeError: `auth_required`, `start_failed`, `start_timeout`, `agent_died`.
         """
         params = self._setup(setup)
         try:
-            result = await self._set_up("session/new", params)
+            result = await self._set_up("session/new", params, setup.seconds)
             answer = acp.read(acp.NewSessionResult, result, "the answer to session/new")
         except BridgeError as error:
             raise self._open_error("session/new", error) from None
@@ -195,8 +201,7 @@ class AcpRuntimeController(Owner):
         Raises:
             BridgeError: `resume_not_found`, `unsupported_control`, and those of `new`.
         """
-        params = self._setup(setup)
-        return await self._reopen("session/load", ("loadSession",), session_id, params)
+        return await self._reopen("session/load", ("loadSession",), session_id, setup)
 
     async def resume(self, session_id: str, setup: Setup) -> Mapping[str, Any]:
         """Send `session/resume`; nothing is replayed.
@@ -204,9 +209,8 @@ class AcpRuntimeController(Owner):
         Raises:
             BridgeError: as `load`.
         """
-        params = self._setup(setup)
         marker = ("sessionCapabilities", "resume")
-        return await self._reopen("session/resume", marker, session_id, params)
+        return await self._reopen("session/resume", marker, session_id, setup)
 
     def _setup(self, setup: Setup) -> dict[str, Any]:
         check_servers(self.capabilities, setup.mcp_servers)
@@ -218,18 +222,26 @@ class AcpRuntimeController(Owner):
         return params
 
     async def _reopen(
-        self, method: str, marker: tuple[str, ...], session_id: str, params: dict[str, Any]
+        self, method: str, marker: tuple[str, ...], session_id: str, setup: Setup
     ) -> Mapping[str, Any]:
+        params = {"sessionId": session_id, **self._setup(setup)}
         self._need(*marker)
         try:
-            result = await self._set_up(method, {"sessionId": session_id, **params})
+            result = await self._set_up(method, params, setup.seconds)
         except BridgeError as error:
             raise self._open_error(method, error) from None
         return self._opened(session_id, result if isinstance(result, dict) else {})
 
-    async def _set_up(self, method: str, params: dict[str, Any]) -> Any:
+    async def _set_up(self, method: str, params: dict[str, Any], seconds: float) -> Any:
         wanted = self._facts.auth_method
-        return await logins.set_up(self._call, method, params, self.capabilities, wanted)
+        try:
+            with anyio.fail_after(seconds):
+                return await logins.set_up(self._call, method, params, self.capabilities, wanted)
+        except TimeoutError:
+            message = f"The agent did not answer {method} in {seconds:g} s."
+            error = self._process.post_mortem("start_timeout", message)
+            error.hint = "Raise limits.coldStartSeconds if the agent is only slow."
+            raise error from None
 
     def _need(self, *marker: str) -> None:
         if not acp.can(self.capabilities, *marker):
@@ -242,7 +254,7 @@ class AcpRuntimeController(Owner):
         return {**result, "sessionId": session_id}
 
     def _open_error(self, method: str, error: BridgeError) -> BridgeError:
-        if error.code == "agent_died":
+        if error.code in ("agent_died", "start_timeout"):
             return error
         if refusals.needs_login(error):
             return self._login_error(error)

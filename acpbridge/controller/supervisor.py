@@ -17,7 +17,8 @@ import anyio.to_thread
 import structlog
 
 from acpbridge.config.environment import MARK
-from acpbridge.controller import census
+from acpbridge.controller import census, usage
+from acpbridge.controller.bounds import Bounds, Usage
 from acpbridge.controller.containment import PIDNS, PLAIN, Containment, Hold
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.process import AgentProcess, LaunchSpec
@@ -199,6 +200,18 @@ class Supervisor(Owner):
             **{name: [] for name in names},
             **await anyio.to_thread.run_sync(_trees, tops, holds),
         }
+
+    async def usage(self, name: str, limits: Bounds) -> Usage | None:
+        """Return what the whole tree of one owner takes, from the kernel, now; None if it has none.
+
+        Raises:
+            OSError: the kernel could not be asked.
+        """
+        process = self._running.get(name)
+        if process is None:
+            return None
+        shim = _pair(process.child.shim)
+        return await anyio.to_thread.run_sync(usage.measure, shim, limits, abandon_on_cancel=True)
 
     def held(self, name: str) -> str | None:
         """Return how the tree of one owner is held, None if it has none."""

@@ -65,6 +65,7 @@ class Host:
         self._allow_bypass = allow_bypass
         self.turn: Turn | None = None
         self.closing = False
+        self._held_up = 0
 
     # ---- What a runtime asks ----
 
@@ -80,7 +81,16 @@ class Host:
 
     async def room(self) -> None:
         """Wait until the log can take more."""
-        await self._services.log.room()
+        self._held_up += 1
+        try:
+            await self._services.log.room()
+        finally:
+            self._held_up -= 1
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the log holds up what the agent says: that nothing comes is no fault of its."""
+        return self._held_up > 0
 
     async def ask(self, ask: PermissionAsk) -> Decision:
         """Have a permission decided; a turn that is being cancelled gets `cancelled` (row 15)."""
@@ -156,7 +166,7 @@ class Host:
     async def complete(self, turn: Turn, result: TurnResult) -> None:
         """End a turn that the agent answered. Only `end_turn` counts as completed."""
         reason = result.stop_reason
-        if turn.timed_out:
+        if turn.timed_out or turn.verdict is not None:
             await self.fail(turn, None)
             return
         if not reason and not turn.cancelling:
@@ -178,6 +188,8 @@ class Host:
             outcome = Outcome.TIMED_OUT
             message = f"The turn did not end in {turn.request.timeout:g} s."
             error = BridgeError("prompt_timeout", message)
+        elif turn.verdict is not None:
+            outcome, error = Outcome.FAILED, turn.verdict
         elif turn.cancelling or (error is None and self.closing):
             await self.cancelled(turn)
             return

@@ -21,7 +21,7 @@ from acpbridge.permissions.audit import Audit
 from acpbridge.router.api import Pruned, PruneRequest
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
-from acpbridge.router.retention import Candidate, beyond, chosen
+from acpbridge.router.retention import Candidate, believed, beyond, chosen
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
@@ -93,7 +93,17 @@ class Keeping:
 
     async def _keep_days(self) -> None:
         days = self._around.config().limits.retention_days
-        await self.prune(PruneRequest(older_than=days * 24 * HOUR), _RETENTION)
+        authorize(Action.PRUNE, _RETENTION, Target())
+        async with self._one:
+            now = self._services.clock.wall()
+            # Nobody looks at what is deleted here: a clock that jumped must not delete anything.
+            made = [session.record.created_at for session in self._directory]
+            used = [*await self._services.ledger.days_used(), *made]
+            by = believed(now, map(_moment, used))
+            if by != now:
+                log.warning("the clock may have jumped; less counts as old", days=(now - by).days)
+            request = PruneRequest(older_than=days * 24 * HOUR)
+            await self._delete(chosen(await self._candidates(), request, by), _RETENTION)
 
     async def _keep_bound(self) -> None:
         bound = self._around.config().limits.max_store_mb

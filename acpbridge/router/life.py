@@ -27,9 +27,11 @@ from acpbridge.router.opening import (
     reload_pause,
 )
 from acpbridge.router.order import RestartOrder
+from acpbridge.router.overuse import Overuse
 from acpbridge.router.preparing import prepare
 from acpbridge.router.services import Services
 from acpbridge.router.silence import watch_silence
+from acpbridge.router.stall import watch_stall
 from acpbridge.router.turns import Inbox, Turn
 from acpbridge.runtimes.base import RuntimeSession, SessionSpec, TurnResult
 from acpbridge.runtimes.session_files import settle
@@ -60,6 +62,7 @@ class Life:
         died: why the agent is gone, if nobody here wanted it gone.
         unspoken: whether nothing was said yet in a session that the agent opened anew.
         killed_past: why it is closed, if it was killed while this daemon was frozen.
+        overuse: what its tree may take.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Life:
         self.died: BridgeError | None = None
         self.unspoken = False
         self.killed_past: CloseReason | None = None
+        self.overuse = Overuse(host, services)
         self._leaving = False
         self._held = 0
         self._released = anyio.Event()
@@ -173,10 +177,15 @@ class Life:
                 runtime = self._services.runtime(definition)
                 spec = self._spec = replace(build_spec(), stop_grace=lambda: self._grace)
                 self._load_at_once = await self._settle()
-                async with runtime.connect(spec, self._host) as agent:
+                async with (
+                    background(self._watch_use),
+                    runtime.connect(spec, self._host) as agent,
+                ):
                     await self._with_agent(agent, turn)
             finally:
                 self._services.places.release(self)
+        if self.died is not None and not self.opened:
+            raise self.died  # it was ended for what it took before it was ready
 
     async def _take_place(self) -> None:
         places = self._services.places
@@ -240,6 +249,22 @@ class Life:
         files, known = self._definition.facts.session_files, self._book.record.agent_session_id
         now = self._services.clock.wall()
         return await settle(files, self._spec.env, known, now, running=running)
+
+    async def _watch_use(self) -> None:
+        """End the tree at once when it takes more than it may: what runs in it fails for that."""
+        error = await self.overuse.beyond()
+        if error is None or self._over():
+            return
+        turn = self._host.turn
+        if turn is not None and not turn.cancelling:
+            turn.verdict = error
+        self._note_death(error)
+        self._grace = 0.0
+        self._waiting.cancel()
+        if self.agent is None or not self.opened:
+            self._scope.cancel()
+        else:
+            await self.agent.stop(0)
 
     async def _watch_death(self, agent: RuntimeSession) -> None:
         self._note_death(await agent.died())
@@ -320,7 +345,9 @@ class Life:
         self._services.faults("session.before_prompt")
         try:
             async with background(
-                lambda: self._limit(agent, turn), lambda: self._watch_silence(agent, turn)
+                lambda: self._limit(agent, turn),
+                lambda: self._watch_silence(agent, turn),
+                lambda: watch_stall(turn, agent, self._host, self._services, self.leave),
             ):
                 result = await self._answer(agent, turn)
         except BridgeError as error:

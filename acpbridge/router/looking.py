@@ -40,6 +40,10 @@ class Looking:
             shown = [session for session in visible if session.active]
         # The trees first: the states that are told with them are then not older than they.
         trees = await self._inspector.trees([str(session.key) for session in shown])
+        # Who has come to rest since has no process any more, whatever the first look saw.
+        rested = [str(s.key) for s in shown if not s.live and trees[str(s.key)]]
+        if rested:
+            trees |= await self._inspector.trees(rested)
         pending = self._pending()
         rows = [
             view.with_processes(
@@ -55,6 +59,7 @@ class Looking:
         warnings = [*self._around.notices(), *self._around.config().warnings] if whole else []
         unowned = await self._inspector.unowned() if whole else []
         silent = view.silent(visible, self._services.clock.monotonic())
+        near = [warning for session in live for warning in await session.near_limits()]
         return {
             "daemon": self._around.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
@@ -62,7 +67,7 @@ class Looking:
             "sessions": rows,
             "unowned": [view.unowned(p) for p in unowned],
             "pendingPermissions": sum(len(pending[session.key]) for session in visible),
-            "warnings": [*warnings, *view.shared_directories(live), *silent],
+            "warnings": [*warnings, *view.shared_directories(live), *silent, *near],
             "observedAt": self._services.now(),
         }
 

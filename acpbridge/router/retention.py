@@ -3,10 +3,39 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.sessions import SessionState
 from acpbridge.router.api import PruneRequest
+
+# Nobody can tell a long pause from a clock that jumped ahead, but by what comes after: so long a
+# stretch without any use is doubted until the bridge was used for so long behind it.
+DOUBTED: Final = timedelta(days=30)
+SETTLED: Final = timedelta(days=7)
+
+
+def believed(now: datetime, used: Iterable[datetime]) -> datetime:
+    """Return the time by which ages are counted: that of the clock, less what it may have jumped.
+
+    A clock that is put years ahead makes nothing old. One that is put back never did: what was used
+    in the future is not old either.
+
+    Args:
+        now: of the wall clock.
+        used: the days on which anything was used, as they are on record.
+    """
+    doubt, lived, later = timedelta(), timedelta(), now
+    for moment in sorted((moment for moment in used if moment <= now), reverse=True):
+        gap = later - moment
+        if gap <= DOUBTED:
+            lived += gap
+        else:
+            doubt += gap
+        if lived >= SETTLED:
+            break
+        later = moment
+    return now - doubt
 
 
 @dataclass(frozen=True, slots=True)

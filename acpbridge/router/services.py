@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import anyio
 
+from acpbridge.controller.bounds import NO_BOUNDS, Bounds, Usage
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.faults import Faults
@@ -20,6 +21,10 @@ from acpbridge.store.sessionlog import SessionLog
 
 # What of an error may be an agent's own words.
 _SAID: Final = ("message", "hint", "data")
+
+
+async def _unknown(_name: str, _limits: Bounds) -> Usage | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,9 @@ class Services:
         sleep: waits for seconds of the clock.
         killed_past: why a session is closed that was killed while this daemon was frozen, None for
             every other.
+        bounds: what the tree of a session that starts now may take.
+        usage: what the tree of a session takes, from the kernel; None if it has none.
+        stall: seconds without an update after which a turn fails; 0 for never.
     """
 
     ledger: Ledger
@@ -56,6 +64,9 @@ class Services:
     redact: Callable[[Any], Any]
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     killed_past: Callable[[str], CloseReason | None] = lambda _key: None
+    bounds: Callable[[], Bounds] = lambda: NO_BOUNDS
+    usage: Callable[[str, Bounds], Awaitable[Usage | None]] = _unknown
+    stall: Callable[[], float] = lambda: 0.0
 
     def clean(self, error: BridgeError) -> BridgeError:
         """Return an error without secrets: an agent may have put what it was given into it."""

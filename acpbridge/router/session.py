@@ -148,6 +148,10 @@ class Session:
         """The agent's session mode: as told now, else as it was on record."""
         return self.record.mode if self.agent is None else self.agent.mode
 
+    async def near_limits(self) -> list[str]:
+        """Return a warning for each limit that its tree is near to, asked from the kernel now."""
+        return [] if self._life is None else await self._life.overuse.near()
+
     # ---- What others ask ----
 
     def check_open(self) -> None:

@@ -28,6 +28,7 @@ class Turn:
         state: where it stands.
         cancelling: whether anybody wants it ended; its outcome is then `cancelled`.
         timed_out: whether its own limit ended it.
+        verdict: why the bridge ended it, which then is how it failed, whatever the agent answers.
         open_questions: how many permissions it waits for.
         rung: how far its end had to go, whoever it was that wanted it.
         survivors: pids of what still runs it although it was ended by force.
@@ -45,6 +46,7 @@ class Turn:
     last_update: float = 0.0
     cancelling: bool = False
     timed_out: bool = False
+    verdict: BridgeError | None = None
     open_questions: int = 0
     rung: CancelRung = CancelRung.NONE
     survivors: tuple[int, ...] = ()

@@ -128,7 +128,9 @@ class _AcpSession:
 
     async def open(self, how: Opening) -> Mapping[str, Any]:
         spec, controller = self._spec, self.controller
-        setup = Setup(spec.cwd, spec.mcp_servers, spec.additional_directories)
+        setup = Setup(
+            spec.cwd, spec.mcp_servers, spec.additional_directories, spec.cold_start_seconds
+        )
         if isinstance(how, New):
             result = await controller.new(setup)
         else:

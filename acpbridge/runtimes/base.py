@@ -35,7 +35,8 @@ class SessionSpec:
         env: the whole environment of a child process, already built from the allow-list.
         mark: the value of ACPBRIDGE_MARK, by which a sweep recognises the tree. No secret.
         start_seconds: from process start to the `initialize` answer.
-        cold_start_seconds: the same where the program has to be fetched first.
+        cold_start_seconds: the same where the program has to be fetched first; and the limit for
+            the answer by which a session is opened.
         stop_grace: asked when the process is left: seconds for its polite end, None for its own.
         above: who spawned it, and who spawned that one, nearest first.
         tenant: for stores that serve several, "" here.

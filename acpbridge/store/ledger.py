@@ -32,6 +32,7 @@ from acpbridge.store.records import (
     write_outbox,
 )
 from acpbridge.store.tables import (
+    DAYS_USED,
     LAST_USED,
     OUTBOX,
     QUESTIONS,
@@ -185,6 +186,10 @@ class Ledger:
     async def last_used(self) -> dict[str, str]:
         """Return when each session that ever had a run last took or ended one, by its key."""
         return dict(await self._rows(LAST_USED))
+
+    async def days_used(self) -> list[str]:
+        """Return the days on which any run was accepted, ISO 8601, UTC."""
+        return [str(day) for (day,) in await self._rows(DAYS_USED)]
 
     async def unfinished(self) -> set[str]:
         """Return the keys of sessions with a run under way or a delivery to be made."""

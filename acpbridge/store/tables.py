@@ -77,6 +77,7 @@ LAST_USED: Final = (
     "SELECT session_key, max(coalesce(json_extract(ending, '$[3]'),"
     " json_extract(record, '$.acceptedAt'))) FROM runs GROUP BY session_key"
 )
+DAYS_USED: Final = "SELECT DISTINCT substr(json_extract(record, '$.acceptedAt'), 1, 10) FROM runs"
 UNFINISHED: Final = (
     "SELECT session_key FROM runs WHERE outcome IS NULL UNION SELECT session_key FROM runs"
     " JOIN outbox ON outbox.run_id = runs.run_id WHERE outbox.state = 'pending'"

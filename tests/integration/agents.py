@@ -30,12 +30,17 @@ async def fake_session(
     mode: str | None = None,
     facts: AgentFacts | None = None,
     start_seconds: float = 15.0,
+    cold_start_seconds: float = 180.0,
 ) -> AsyncIterator[RuntimeSession]:
     """Connect to a fake agent of its own, with its log in the folder; it is not opened yet."""
     argv = fake_agent("--log", str(folder / "log.jsonl"), *options)
     facts = AgentFacts() if facts is None else facts
     definition = AgentDefinition(AgentId("fake"), command=argv, mode=mode, facts=facts)
-    spec = SessionSpec(**spec_fields(definition, str(folder)), start_seconds=start_seconds)
+    spec = SessionSpec(
+        **spec_fields(definition, str(folder)),
+        start_seconds=start_seconds,
+        cold_start_seconds=cold_start_seconds,
+    )
     async with (
         supervisor(folder) as parent,
         AcpRuntime(parent).connect(spec, host) as session,

@@ -34,6 +34,25 @@ async def test_an_agent_that_never_answers_initialize_is_given_up(tmp_path: Path
     assert "0.5 s" in error.message
 
 
+@pytest.mark.parametrize(
+    ("how", "method"),
+    [(New(), "session/new"), (Load("old"), "session/load"), (Resume("old"), "session/resume")],
+)
+async def test_g10_an_open_that_is_never_answered_is_given_up_with_the_end_of_stderr(
+    how: New | Load | Resume, method: str, tmp_path: Path
+) -> None:
+    """Without the limit in `_set_up` it waits for ever: TimeoutError of this test's own guard."""
+    options = ("--resume", "--silent", method, "--stderr", "still thinking")
+    with anyio.fail_after(HANG):
+        async with fake_session(tmp_path, Recorder(), *options, cold_start_seconds=0.5) as session:
+            with pytest.raises(BridgeError) as caught:
+                await session.open(how)
+    assert caught.value.code == "start_timeout"
+    assert f"did not answer {method} in 0.5 s" in caught.value.message
+    assert "limits.coldStartSeconds" in caught.value.hint
+    assert "still thinking" in caught.value.data["stderr"]
+
+
 async def test_an_agent_that_dies_at_start_is_quoted(tmp_path: Path) -> None:
     error = await refusal(tmp_path, "--die-at-start", "3", "--stderr", "no such config")
     assert error.code == "start_failed"

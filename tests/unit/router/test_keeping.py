@@ -172,6 +172,12 @@ async def age(w: World, key: SessionKey, days: float) -> None:
     await w.ledger._update(text, (at, at, str(key)))
 
 
+async def used_of_late(w: World) -> None:
+    """Have the bridge used today and a week ago, so that its clock is believed."""
+    await at_rest(w)
+    await age(w, await at_rest(w), 7)
+
+
 async def test_at_its_start_the_daemon_deletes_what_was_not_used_for_so_long(
     tmp_path: Path,
 ) -> None:
@@ -179,22 +185,51 @@ async def test_at_its_start_the_daemon_deletes_what_was_not_used_for_so_long(
         old, young = await at_rest(w), await at_rest(w)
         await age(w, old, 91)
         await age(w, young, 89)
+        await used_of_late(w)
     async with world(tmp_path) as w:
         await until(lambda: w.router._directory.get(old) is None)
         rows = await w.router.sessions(OPERATOR, everything=True)
-        assert [row["key"] for row in rows] == [str(young)]
+        assert str(young) in [row["key"] for row in rows]
+        assert len(rows) == 3
         async with w.router._keeping._one:
             notes = [json.loads(line) for line in w.audit.read_text("utf-8").splitlines()]
         assert [note["by"] for note in notes if note.get("kind") == "prune"] == ["system:retention"]
+
+
+async def test_g27_a_clock_that_is_put_years_ahead_deletes_nothing_by_itself(
+    tmp_path: Path,
+) -> None:
+    """With the wall clock in place of `believed`: `assert 0 == 4`, all sessions are gone."""
+    async with world(tmp_path) as w:
+        await age(w, await at_rest(w), 60)
+        await age(w, await at_rest(w), 30)
+        await used_of_late(w)
+        now = w.clock.wall()
+        ahead = now + timedelta(days=10 * 365)
+        w.clock.wall = lambda: ahead  # type: ignore[method-assign]
+        await w.router._keeping._keep_days()
+        assert len(await w.router.sessions(OPERATOR, everything=True)) == 4
+        # Nor once it is used by that clock, and the clock jumps again.
+        await at_rest(w)
+        further = ahead + timedelta(days=365)
+        w.clock.wall = lambda: further  # type: ignore[method-assign]
+        await w.router._keeping._keep_days()
+        assert len(await w.router.sessions(OPERATOR, everything=True)) == 5
+        # A person who says so is believed.
+        assert len(await prune(w, older_than=90 * 86400.0, dry_run=True)) == 5
 
 
 async def test_the_configured_days_count(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         key = await at_rest(w)
         await age(w, key, 91)
+        await used_of_late(w)
     async with world(tmp_path, limits=Limits(retention_days=92)) as w:
-        assert await prune(w, dry_run=True) == [key]
+        assert key in await prune(w, dry_run=True)
+        await w.router._keeping._keep_days()
         assert w.router._directory.get(key) is not None
+    async with world(tmp_path, limits=Limits(retention_days=90)) as w:
+        await until(lambda: w.router._directory.get(key) is None)
 
 
 async def test_beyond_the_bound_of_the_store_those_used_longest_ago_go_first(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.sessions import SessionState
 from acpbridge.router.api import PruneRequest
-from acpbridge.router.retention import Candidate, beyond, chosen
+from acpbridge.router.retention import DOUBTED, SETTLED, Candidate, believed, beyond, chosen
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = 86400.0
@@ -59,3 +59,40 @@ def test_beyond_gives_up_no_more_than_it_must_and_the_oldest_first(
     assert sum(freed[:-1]) < max(surplus, 1)
     kept = [c for c in found if c not in given_up and sizes[str(c.key)]]
     assert all(old.last_used <= young.last_used for old in given_up for young in kept)
+
+
+def days(*ago: float) -> list[datetime]:
+    return [NOW - timedelta(days=number) for number in ago]
+
+
+def test_g27_a_stretch_without_any_use_is_doubted_until_there_was_a_week_of_use() -> None:
+    year = timedelta(days=365)
+    assert believed(NOW, []) == NOW
+    assert believed(NOW, days(0, 3, 20, 200)) == NOW
+    # The clock was put ten years ahead, just now or a few days ago.
+    old = [moment - 10 * year for moment in days(0, 5, 9)]
+    assert believed(NOW, old) == NOW - 10 * year
+    assert believed(NOW, [*days(0, 2), *old]) == NOW - (10 * year - timedelta(days=2))
+    # After a week of use it is believed, for it was a long pause.
+    assert believed(NOW, [*days(0, 2, 7), *old]) == NOW
+    # Two jumps are doubted both.
+    older = [moment - 20 * year for moment in days(0, 5, 9)]
+    far = [moment - 10 * year for moment in days(0, 1)]
+    assert believed(NOW, [*days(0), *far, *older]) < NOW - 19 * year
+    # Put back, it makes nothing old: what lies ahead is passed over.
+    assert believed(NOW, [*days(-4000), *days(0, 10)]) == NOW
+
+
+@given(st.lists(st.floats(-5000, 5000), max_size=20))
+def test_g27_nothing_is_made_older_than_the_clock_says_and_a_jump_makes_nothing_old(
+    used: list[float],
+) -> None:
+    times = days(*used)
+    by = believed(NOW, times)
+    assert by <= NOW
+    past = [moment for moment in times if moment <= NOW]
+    if past:
+        ahead = believed(NOW + timedelta(days=9999), past)
+        # Whatever was used last is, by the time that is believed, as fresh as before the jump.
+        assert ahead - max(past) <= timedelta()
+    assert SETTLED < DOUBTED

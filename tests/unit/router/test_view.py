@@ -61,3 +61,24 @@ async def test_a_turn_that_waits_behind_others_is_not_silent(tmp_path: Path) -> 
         await w.run("wait", key=first.key, agent="")
         w.clock.seconds += SILENCE
         assert len(await silent_ones(w)) == 1
+
+
+async def test_g7_one_that_came_to_rest_during_the_look_is_shown_without_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the second look in `Looking.status`: a closed session with two processes."""
+    async with world(tmp_path) as w:
+        key = (await w.run("wait")).key
+        await w.diary.has("prompt wait")
+        trees = w.runtime.trees
+
+        async def slow(names: list[str]) -> Any:
+            found = await trees(names)
+            if w.session(key).live:
+                assert len(found[str(key)]) == 2
+                await w.router.kill([str(key)], 0, OPERATOR)
+            return found
+
+        monkeypatch.setattr(w.runtime, "trees", slow)
+        (row,) = (await w.router.status(str(key), OPERATOR))["sessions"]
+        assert (row["state"], row["processes"]) == ("closed", [])

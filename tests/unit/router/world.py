@@ -428,6 +428,7 @@ async def world(
     faults: Faults = no_faults,
     runtime: Runtime | None = None,
     patience: float = PATIENCE,
+    more: Mapping[str, Any] | None = None,
     **definition: Any,
 ) -> AsyncIterator[World]:
     clock, runtime = SteppedClock(), runtime or Runtime()
@@ -465,6 +466,7 @@ async def world(
                     idle_ttl=lambda: idle_ttl,
                     redact=lambda value: value,
                     sleep=clock.sleep,
+                    **(more or {}),
                 )
                 learned: list[Mapping[str, str]] = []
                 around = Surroundings(
