@@ -143,8 +143,9 @@ class AcpClient:
             self.replayed += 1
             return
         self.heard = self.heard or kind not in _OF_NO_TURN
-        self.tools.update(params, len(notification.line))
-        self._host.emit(Update(acp.raw_update(notification.line), kind))
+        self.tools.update(params, len(notification.line) + len(notification.update or b""))
+        raw = notification.update
+        self._host.emit(Update(acp.raw_update(notification.line) if raw is None else raw, kind))
 
     def _is_ours(self, params: Mapping[str, Any]) -> bool:
         """Updates may come before the answer that names the session, for another never."""
