@@ -323,8 +323,9 @@ class Connection(Owner):
             for at in range(0, len(chunk), READ_PIECE):
                 began = anyio.current_time()
                 await self._dispatch(self._peer.receive(chunk[at : at + READ_PIECE]))
-                if anyio.current_time() - began > BUSY and self._quiet is None:
-                    await _make_way()
+                if anyio.current_time() - began > BUSY:
+                    # The end of one who is gone is waited for: it gives way once.
+                    await _make_way(MAKE_WAY_AT_MOST if self._quiet is None else 0)
 
     async def _next_chunk(self) -> bytes:
         """Return the next bytes, none at the end of the stream."""
@@ -438,12 +439,12 @@ class Connection(Owner):
                 waiter.fail(self._lost())
 
 
-async def _make_way() -> None:
-    """Let others get on while they have something to do, but not for ever."""
+async def _make_way(at_most: float) -> None:
+    """Let others get on, once at least, while they have something to do, but not for ever."""
     now = anyio.current_time()
-    patience = now + MAKE_WAY_AT_MOST
-    while now < patience:
+    patience = now + at_most
+    while True:
         await anyio.lowlevel.cancel_shielded_checkpoint()
         before, now = now, anyio.current_time()
-        if now - before < QUIET:
+        if now - before < QUIET or now >= patience:
             return
