@@ -4,6 +4,7 @@ It reads the configuration file, wires ledger, log, broker, supervisor, runtimes
 together, and runs the daemon from its lock to its last breath.
 """
 
+import gc
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -402,6 +403,9 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
 
             duties = (leave_when_idle, leave_when_displaced, manager.keep_telling)
             async with background(lifetime.obey_signals, *duties):
+                # What is there by now stays: to look through it for garbage took 0.1 s each time,
+                # for which everybody waited.
+                gc.freeze()
                 ready()
                 manager.tell(READY)
                 log.info("ready", pid=info.pid, home=info.home)

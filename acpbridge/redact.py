@@ -81,7 +81,13 @@ _ESCAPES: Final = ("\\u", "\\/")
 _GUARDS: Final = (*_ESCAPES, *(pattern.guard for pattern in _PATTERNS))
 # No secret is shorter: `://x@`.
 _SHORTEST: Final = 5
-_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_BODY = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+
+# An expression is applied to so much text at once, in characters: whoever else runs in this process
+# waits meanwhile. What it finds may reach beyond, but it must show within the second figure.
+WINDOW: Final = 256 * 1024
+REACH: Final = 64 * 1024
+_EDGE: Final = 128  # more than the last line of a key block
 # What stands between the strings of a line of JSON: numbers, words, structure.
 _BARE = re.compile(r'[^\s\[\]{}:,"]+')
 
@@ -110,6 +116,44 @@ def _occurrences(value: str, text: str) -> Iterator[Span]:
         if not 0 <= at < end:
             yield Span(start, end, "env", start)
             start = at
+
+
+def _matches(expression: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches in a text, like `finditer`, without a long one being searched at once."""
+    at, size = 0, len(text)
+    while at < size:
+        stop = min(at + WINDOW, size)
+        found = expression.search(text, at, min(stop + REACH, size))
+        if found is None or found.start() >= stop:
+            at = stop
+            continue
+        if found.end() > stop + REACH - _EDGE:  # it may go on
+            found = expression.match(text, found.start()) or found
+        yield found
+        at = max(found.end(), at + 1)
+
+
+def _literals(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the strings of JSON in a text begin and end, their quotes included."""
+    start = text.find('"')
+    while start >= 0:
+        stop = _literal_end(text, start + 1)
+        if stop >= 0:
+            yield start, stop
+        start = text.find('"', max(stop, start + 1))
+
+
+def _literal_end(text: str, at: int) -> int:
+    """Return where the string ends whose body is entered here, -1 if it has no end."""
+    while at < len(text):
+        found = _BODY.match(text, at, at + WINDOW)
+        assert found is not None  # it matches nothing as well
+        at = found.end()
+        if text[at : at + 1] == '"':
+            return at + 1
+        if found.end() == found.start() and len(text) - at < 2:
+            break  # half an escape at the very end
+    return -1
 
 
 def _merged(spans: list[Span]) -> list[Span]:
@@ -175,12 +219,13 @@ class Redactor:
         text = line.decode("utf-8", "surrogateescape")
         pieces: list[str] = []
         end = 0
-        for literal in _LITERAL.finditer(text):
-            pieces += self._bare(text[end : literal.start()]), self._literal(literal.group())
-            end = literal.end()
+        for start, stop in _literals(text):
+            pieces += self._bare(text[end:start]), self._literal(text[start:stop])
+            end = stop
         pieces.append(self._bare(text[end:]))
         result = "".join(pieces)
-        if not _is_json(text):
+        # A long one is an event, which was JSON when it was made; to decode it takes for ever.
+        if len(text) <= WINDOW and not _is_json(text):
             result = self.text(result)
         return line if result == text else result.encode("utf-8", "surrogateescape")
 
@@ -193,7 +238,7 @@ class Redactor:
             if pattern.guard in text and pattern.guard_2 in text:
                 found += (
                     Span(*match.span(pattern.group), pattern.kind, match.start())
-                    for match in pattern.expression.finditer(text)
+                    for match in _matches(pattern.expression, text)
                 )
         return _merged(found)
 

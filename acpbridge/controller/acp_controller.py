@@ -22,6 +22,7 @@ from acpbridge.protocol.content import check_servers
 from acpbridge.protocol.errors import broken_answer
 from acpbridge.protocol.jsonrpc import Call, Noise, Peer
 from acpbridge.transport.connection import Connection, Handler
+from acpbridge.transport.longlines import LongLines
 from acpbridge.transport.tasks import Owner, background
 
 # An agent that has closed its stdout has as good as exited; its status comes within this. Seconds.
@@ -59,6 +60,7 @@ class AcpRuntimeController(Owner):
         start_seconds: limit for the answer to `initialize`.
         answering: the last look at an answer before it is written; see `Connection`.
         peer: the protocol state, where another limit than the default is wanted.
+        long_lines: shared by all agents; see `Connection`.
 
     Attributes:
         capabilities: the raw `initialize` result, empty before `connect`.
@@ -66,7 +68,7 @@ class AcpRuntimeController(Owner):
         chosen: the session's mode, model and options.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a process, and by keyword how it is spoken to
         self,
         process: AgentProcess,
         handler: Handler,
@@ -75,6 +77,7 @@ class AcpRuntimeController(Owner):
         start_seconds: float,
         answering: Any = None,
         peer: Peer | None = None,
+        long_lines: LongLines | None = None,
     ) -> None:
         self._process = process
         self._facts = facts
@@ -86,6 +89,7 @@ class AcpRuntimeController(Owner):
             peer=peer,
             lost=lambda: BridgeError("agent_died", "The agent is gone."),
             answering=answering,
+            long_lines=long_lines,
         )
         self._exit = ""
         self._dead = anyio.Event()
@@ -171,7 +175,8 @@ class AcpRuntimeController(Owner):
         with anyio.move_on_after(STATUS_WAIT):
             while not self._exit:
                 self._exit = await self._process.exited()
-        self._take_as_dead("it closed its stdout")
+        given_up = self._connection.given_up
+        self._take_as_dead(f"it was given up, {given_up}" if given_up else "it closed its stdout")
 
     def _take_as_dead(self, otherwise: str) -> None:
         if not self._dead.is_set():

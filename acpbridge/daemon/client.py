@@ -44,8 +44,9 @@ START_LIMIT: Final = 20.0
 # Between two looks for the socket of a daemon that somebody else is starting. Seconds.
 LOOK_PAUSE: Final = 0.05
 
-# Events that wait to be read here; beyond it the connection is not read any further.
+# Events that wait to be read here; beyond either the connection is not read any further.
 EVENTS_HELD: Final = 4096
+BYTES_HELD: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Events:
     def __init__(self) -> None:
         self.newest = 0
         self._held: deque[EventLine] = deque()
+        self._size = 0
         self._news = anyio.Event()
         self._why = BridgeError("connection_closed", "The daemon is gone.")
         self.room = anyio.Event()
@@ -77,11 +79,12 @@ class Events:
     @property
     def full(self) -> bool:
         """Whether no more should be read for now."""
-        return len(self._held) >= EVENTS_HELD
+        return len(self._held) >= EVENTS_HELD or self._size >= BYTES_HELD
 
     def put(self, lines: list[EventLine]) -> None:
         """Take events at the end."""
         self._held.extend(lines)
+        self._size += sum(len(line.raw) for line in lines)
         self._news.set()
 
     def end(self, why: BridgeError | None = None) -> None:
@@ -112,6 +115,7 @@ class Events:
             await self._news.wait()
         was_full = self.full
         event = self._held.popleft()
+        self._size -= len(event.raw)
         if was_full and not self.full:  # only then does anybody wait for it
             self.room.set()
             self.room = anyio.Event()
@@ -124,6 +128,7 @@ class DaemonClient:
     def __init__(self) -> None:
         self._followed: dict[int, Events] = {}
         self._early: dict[int, Events] = {}
+        self._newest = 0
         self.connection: Connection
         self.hello: Mapping[str, Any] = {}
 
@@ -141,13 +146,17 @@ class DaemonClient:
             EventLine(raw.encode("utf-8", "surrogateescape"), value)
             for raw, value in zip(raws, values or [], strict=False)
         ]
-        if not isinstance(number, int):
+        if not isinstance(number, int) or not self._expected(number):
             return
         # The first events may overtake the answer that names their number.
         events = self._followed.get(number) or self._early.setdefault(number, Events())
         events.put(lines)
         if "end" in notification.params:
             _end(events, notification.params["end"])
+
+    def _expected(self, number: int) -> bool:
+        """Tell whether events are for somebody: followed, or about to be, but not let go."""
+        return number in self._followed or number > self._newest
 
     async def on_call(self, call: Call) -> Any:
         """The daemon calls nothing on its clients."""
@@ -222,6 +231,7 @@ class DaemonClient:
     async def _followed_by(self, method: str, **params: Any) -> AsyncIterator[Events]:
         answer = await self.call(method, **params)
         number = answer["follow"]
+        self._newest = max(self._newest, number)
         events = self._early.pop(number) if number in self._early else Events()
         events.newest = answer.get("newest", 0)
         self._followed[number] = events

@@ -368,16 +368,14 @@ class _Client:
         try:
             with scope:
                 while lines := await following.read():
+                    await self._connection.drained(STALLED)
                     self._connection.send_raw(head + b",".join(lines) + b"]}}\n")
-                    with anyio.fail_after(STALLED):
-                        await self._connection.drained()
                 self._connection.notify(EVENTS, {"follow": number, "events": [], "end": None})
         except BridgeError as error:
             end = {"follow": number, "events": [], "end": error.to_json()}
             self._connection.notify(EVENTS, end)
         except TimeoutError:
-            log.warning("a client reads nothing and is let go", client=self._who.client_id)
-            self._connection.finish_reading()
+            self._connection.give_up(f"{self._who.client_id} read nothing for {STALLED:g} s")
         finally:
             self._following.pop(number, None)
             await following.aclose()

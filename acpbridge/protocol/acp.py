@@ -16,6 +16,12 @@ PROTOCOL_VERSION: Final = 1
 
 CLIENT_INFO_NAME: Final = "acpbridge"
 
+# Updates that more is done with than to pass them on.
+ACTED_ON: Final = frozenset({"current_mode_update", "config_option_update"})
+
+# The name of a tool call; real ones have some forty characters, and each is remembered.
+LONGEST_ID: Final = 1024
+
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
@@ -48,7 +54,7 @@ class WireOption(_Shape):
 class WireToolCall(_Shape):
     """The tool call of a permission request; all but its id is optional."""
 
-    toolCallId: Annotated[StrictStr, Field(min_length=1)]  # noqa: N815 - the word on the wire
+    toolCallId: Annotated[StrictStr, Field(min_length=1, max_length=LONGEST_ID)]  # noqa: N815 - the word on the wire
     title: StrictStr | None = None
     kind: StrictStr | None = None
     content: list[dict[str, Any]] | None = None

@@ -9,31 +9,25 @@ an exception.
 
 import json
 import math
-import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
 import jsonrpc_base
-from pydantic_core import from_json
 
 from acpbridge.errors import INVALID_REQUEST, PARSE_ERROR, BridgeError
 from acpbridge.protocol import strict
+from acpbridge.protocol.envelope import early, lenient
 from acpbridge.protocol.errors import broken_answer, read_error, wire_error
-from acpbridge.protocol.framing import BOM, DEFAULT_LIMIT, HEAD, LineSplitter, TooLong
+from acpbridge.protocol.framing import DEFAULT_LIMIT, HEAD, LineSplitter, TooLong
 
 # The method whose lines a bridge relays unread but for their envelope.
 RELAYED: Final = "session/update"
 
 # An agent that opens more requests than this at once is answered with errors.
 MAX_OPEN_CALLS: Final = 256
-
-# The id of a line that is too long or no JSON, where it stands before everything that varies.
-_EARLY_ID = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
-    rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*,\s*"(method|result|error)"\s*:'
-)
 
 Id = str | int | float
 
@@ -64,11 +58,19 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A notification of the other side; `line` holds the bytes as they came."""
+    """A notification of the other side.
+
+    Attributes:
+        method: as it came.
+        params: decoded.
+        line: the bytes as they came.
+        update: those of its `params.update` where that was too long to be decoded.
+    """
 
     method: str
     params: Any
     line: bytes
+    update: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,15 @@ class Noise:
     too_long: bool = False
 
 
-Incoming = Call | Notification | Answer | Withdrawn | Noise
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A long line that begins like one that is relayed; see `envelope.splits` for what it takes."""
+
+    line: bytes
+
+
+Sorted = Call | Notification | Answer | Withdrawn | Noise
+Incoming = Sorted | Unread
 
 
 class _Params(dict[str, Any]):
@@ -125,12 +135,15 @@ class Peer:
         relayed: methods of notifications that are passed on unread but for their envelope.
         strict_limit: bytes of any other line: reading strictly takes time for all that is nested
             in it, and whoever else is served waits meanwhile.
+        unread_limit: bytes beyond which a line that may be relayed is handed out as it is, for the
+            same reason.
     """
 
     limit: int = DEFAULT_LIMIT
     silent_on_noise: bool = True
     relayed: frozenset[str] = frozenset({RELAYED})
     strict_limit: int = DEFAULT_LIMIT
+    unread_limit: int = sys.maxsize
     outbox: list[bytes] = field(default_factory=list)
     _ids: "count[int]" = field(default_factory=count)
     _pending: dict[int, jsonrpc_base.Request] = field(default_factory=dict)
@@ -230,14 +243,21 @@ class Peer:
         return out
 
     def _message(self, line: bytes, *, whole: bool) -> list[Incoming]:
-        if len(line) > self.strict_limit and not self._may_be_relayed(line):
-            return self._broken(_early(line), f"more than {self.strict_limit} bytes", line)
+        if len(line) > min(self.strict_limit, self.unread_limit):
+            if self._may_be_relayed(line):
+                if len(line) > self.unread_limit:
+                    return [Unread(line)]
+            elif len(line) > self.strict_limit:
+                return self._broken(early(line), f"more than {self.strict_limit} bytes", line)
+        return self._read_line(line, whole=whole)
+
+    def _read_line(self, line: bytes, *, whole: bool) -> list[Incoming]:
         try:
-            envelope = _lenient(line)
+            envelope = lenient(line)
         except ValueError:
             # Half a line at the end of the stream fails nothing: the end itself does.
-            early = _early(line) if whole else {}
-            return self._broken(early, "not JSON", line) if early else self._noise(line)
+            found = early(line) if whole else {}
+            return self._broken(found, "not JSON", line) if found else self._noise(line)
         if not isinstance(envelope, dict):
             return [Noise("not an object", line[:200])]
         method = envelope.get("method")
@@ -336,44 +356,16 @@ class Peer:
 
     def _too_long(self, line: TooLong) -> list[Incoming]:
         reason = f"a line of more than {line.limit} bytes"
-        early = _early(line.head)
-        if early:
-            broken = self._broken(early, reason, line.head, "message_too_large")
+        found = early(line.head)
+        if found:
+            broken = self._broken(found, reason, line.head, "message_too_large")
             return [replace(m, too_long=True) if isinstance(m, Noise) else m for m in broken]
         return [Noise(reason, line.head[:200], too_long=True)]
-
-
-def _early(line: bytes) -> dict[str, Any]:
-    """Return the id of a line that cannot be decoded, with a key that tells what kind it is."""
-    found = _EARLY_ID.match(line.removeprefix(BOM)[:HEAD])
-    if found is None:
-        return {}
-    try:
-        return {"id": strict.loads(found.group(1)), found.group(2).decode(): None}
-    except strict.StrictError:
-        return {}
 
 
 def _error_line(request: jsonrpc_base.Request, error: Mapping[str, Any]) -> bytes:
     """Return an error of our own as a line; it is short but for the id, and no limit stops it."""
     return jsonrpc_base.Response(request, None, error).serialize().encode("ascii") + b"\n"
-
-
-def _lenient(line: bytes) -> Any:
-    try:
-        return from_json(line, allow_inf_nan=True)
-    except ValueError:
-        pass
-    try:
-        # Decoded here: given bytes, `json` would guess at UTF-16 and let surrogates through.
-        return json.loads(line.decode("utf-8"), parse_int=_integer)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-
-
-def _integer(digits: str) -> int | float:
-    # Python converts at most 4,300 digits; what is relayed keeps them as they are written.
-    return int(digits) if len(digits) <= 4300 else math.inf
 
 
 def _is_id(value: Any) -> bool:

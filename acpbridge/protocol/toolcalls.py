@@ -17,7 +17,7 @@ from acpbridge.model.permission import (
     ToolKind,
     ToolSubject,
 )
-from acpbridge.protocol.acp import PermissionParams, update_kind
+from acpbridge.protocol.acp import LONGEST_ID, PermissionParams, update_kind
 
 # Calls remembered per session; a question comes within a few updates of its announcement.
 REMEMBERED: Final = 512
@@ -31,8 +31,8 @@ _TOOL_KINDS: Final = {kind.value: kind for kind in ToolKind}
 # A call beyond it is remembered by name only, and no rule applies to it.
 MAX_CALL_BYTES: Final = 256 * 1024
 
-# A line beyond this is not even looked into: that takes as long as it is.
-MAX_LINE_BYTES: Final = 1024 * 1024
+# What is kept of all calls of a session; beyond it the oldest are forgotten. Bytes of JSON.
+MAX_KEPT_BYTES: Final = 4 * 1024 * 1024
 
 # What a rule or a person decides by: it must not change after it was first said.
 _PROMISED: Final = ("kind", "rawInput", "locations", "content")
@@ -47,12 +47,14 @@ class _Seen:
         first: of the promised ones, the first that said something.
         open: whether it has not ended.
         unread: whether more was told of it than is kept.
+        size: bytes that are kept of it.
     """
 
     fields: Mapping[str, Any]
     first: Mapping[str, Any]
     open: bool
     unread: bool = False
+    size: int = 0
 
 
 class ToolCalls:
@@ -60,6 +62,7 @@ class ToolCalls:
 
     def __init__(self) -> None:
         self._calls: OrderedDict[str, _Seen] = OrderedDict()
+        self._size = 0
 
     def update(self, params: Any, size: int = 0) -> None:
         """Take in a `session/update`; anything but a tool call is ignored.
@@ -72,9 +75,9 @@ class ToolCalls:
             return
         update = params["update"]
         call_id = update.get("toolCallId")
-        if not isinstance(call_id, str) or not call_id:
+        if not isinstance(call_id, str) or not 0 < len(call_id) <= LONGEST_ID:
             return
-        if size > MAX_LINE_BYTES:
+        if size > MAX_CALL_BYTES:
             self._upsert(call_id, {"status": update.get("status")}, unread=True)
             return
         self._upsert(call_id, {name: update[name] for name in update if _sound(update[name])})
@@ -120,12 +123,14 @@ class ToolCalls:
         is_open = seen.open if status is None else status not in ("completed", "failed")
         said = {name: told[name] for name in _PROMISED if told.get(name) not in (None, {}, [])}
         fields, first = {**seen.fields, **told}, {**said, **seen.first}
-        unread = unread or seen.unread or len(json.dumps(fields)) > MAX_CALL_BYTES
+        size = len(json.dumps([fields, first]))
+        unread = unread or seen.unread or size > 2 * MAX_CALL_BYTES
         if unread:
-            fields, first = {}, {}
-        self._calls[call_id] = _Seen(fields, first, is_open, unread)
-        if len(self._calls) > REMEMBERED:
-            self._calls.popitem(last=False)
+            fields, first, size = {}, {}, 0
+        self._calls[call_id] = _Seen(fields, first, is_open, unread, size)
+        self._size += size - seen.size
+        while len(self._calls) > REMEMBERED or self._size > MAX_KEPT_BYTES:
+            self._size -= self._calls.popitem(last=False)[1].size
 
 
 def _changes(before: _Seen | None, merged: Mapping[str, Any]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from acpbridge.model.settings import Settings
 from acpbridge.permissions import policy
 from acpbridge.protocol import acp
 from acpbridge.protocol.content import check_content
+from acpbridge.protocol.envelope import LONG
 from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Peer
 from acpbridge.runtimes import settings
@@ -29,6 +30,7 @@ from acpbridge.runtimes.base import (
     TurnResult,
 )
 from acpbridge.runtimes.command import command_for
+from acpbridge.transport.longlines import LongLines
 
 # Whatever an agent sends but updates: real answers have 100 KB, and a question may have so much.
 STRICT_LIMIT: Final = 1024 * 1024
@@ -47,6 +49,7 @@ class AcpRuntime:
     def __init__(self, launcher: Launcher, max_message_bytes: int = DEFAULT_LIMIT) -> None:
         self._launcher = launcher
         self._limit = max_message_bytes
+        self._lines = LongLines()
 
     @asynccontextmanager
     async def connect(self, spec: SessionSpec, host: SessionHost) -> AsyncIterator[RuntimeSession]:
@@ -72,7 +75,8 @@ class AcpRuntime:
             containment=definition.containment,
         )
         async with self._launcher.launch(launch) as process:
-            session = _AcpSession(spec, host, process, self._limit, cold=command.cold)
+            reading = self._limit, self._lines
+            session = _AcpSession(spec, host, process, reading, cold=command.cold)
             async with session.controller:
                 try:
                     await session.controller.connect()
@@ -85,8 +89,15 @@ class _AcpSession:
     """An agent's session over its own process."""
 
     def __init__(
-        self, spec: SessionSpec, host: SessionHost, process: AgentProcess, limit: int, *, cold: bool
+        self,
+        spec: SessionSpec,
+        host: SessionHost,
+        process: AgentProcess,
+        reading: tuple[int, LongLines],
+        *,
+        cold: bool,
     ) -> None:
+        limit, lines = reading
         self._spec = spec
         self._host = host
         self._process = process
@@ -105,7 +116,8 @@ class _AcpSession:
             spec.definition.facts,
             start_seconds=spec.cold_start_seconds if cold else spec.start_seconds,
             answering=self._client.answering,
-            peer=Peer(limit, strict_limit=min(limit, STRICT_LIMIT)),
+            peer=Peer(limit, strict_limit=min(limit, STRICT_LIMIT), unread_limit=LONG),
+            long_lines=lines,
         )
         self.controller.hear_noise(self._client.on_noise)
         self._client.on_options = self.controller.chosen.options_told

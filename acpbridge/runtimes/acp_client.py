@@ -139,8 +139,11 @@ class AcpClient:
             return
         late = self.aftermath.is_late(params)
         self.heard = self.heard or kind not in OF_NO_TURN
-        self.tools.update(params, len(notification.line))
-        self._host.emit(Update(acp.raw_update(notification.line), kind, late))
+        self.tools.update(params, len(notification.line) + len(notification.update or b""))
+        raw = notification.update
+        if raw is None:
+            raw = acp.raw_update(notification.line)
+        self._host.emit(Update(raw, kind, late))
 
     def _is_ours(self, params: Mapping[str, Any]) -> bool:
         """Updates may come before the answer that names the session, for another never."""

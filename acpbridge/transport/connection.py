@@ -19,8 +19,18 @@ import anyio.lowlevel
 
 from acpbridge.errors import BridgeError
 from acpbridge.logline import Logger
-from acpbridge.protocol.framing import DEFAULT_LIMIT
-from acpbridge.protocol.jsonrpc import Answer, Call, Incoming, Noise, Notification, Peer, Withdrawn
+from acpbridge.protocol.jsonrpc import (
+    Answer,
+    Call,
+    Incoming,
+    Noise,
+    Notification,
+    Peer,
+    Sorted,
+    Unread,
+    Withdrawn,
+)
+from acpbridge.transport.longlines import LongLines
 from acpbridge.transport.memory import ByteReceive, ByteSend
 from acpbridge.transport.tasks import Owner, background
 
@@ -28,15 +38,26 @@ log = Logger(__name__)
 
 Message = TypeVar("Message", Call, Notification)
 
-# One read takes what the pipe holds: 64 KiB by default, more on a socket.
-READ_SIZE: Final = 256 * 1024
+# One read takes what the pipe holds, 64 KiB by default. It is taken in by pieces, for the shortest
+# messages take the longest: 2 KiB of noise 3 ms, of updates 0.5. Bytes.
+READ_SIZE: Final = 64 * 1024
+READ_PIECE: Final = 2 * 1024
+
+# After a piece that took longer than the first figure others get on: until they have nothing to do
+# (a round of the loop without us took less than the second), or for the third at most. Seconds.
+BUSY: Final = 0.0005
+QUIET: Final = 0.0001
+MAKE_WAY_AT_MOST: Final = 0.01
 
 # Beyond this many unsent bytes, whoever awaits `drained` waits; nobody else's connection does.
-SEND_BUFFER: Final = 4 * 1024 * 1024
+SEND_BUFFER: Final = 512 * 1024
 
-# A peer that asks on and never reads its answers is given up beyond this many: four of the longest
-# messages.
-SEND_LIMIT: Final = 4 * DEFAULT_LIMIT
+# So much is written at once; what is unsent is counted by it. Bytes.
+SEND_PIECE: Final = 64 * 1024
+
+# A peer that asks on and never reads its answers is given up when so many bytes are unsent; one
+# more message, of whatever length, has been added then.
+SEND_LIMIT: Final = 16 * 1024 * 1024
 
 # After the other side's process has exited its pipe is read until it has been empty for this long
 # (a grandchild may hold it open for ever), but in all no longer than the second figure. Seconds.
@@ -91,8 +112,10 @@ class Connection(Owner):
             returns the result to write instead, the last look at what may have changed since.
         arrived: called inline with each call, in wire order with the notifications around it; its
             handler runs later, so that a cancel right behind a call may overtake it there.
+        long_lines: reads what the peer hands out unread; needed where it has an `unread_limit`.
 
     Attributes:
+        given_up: why the other side was let go, "" if it was not.
         on_noise: told inline of what was no message; cannot block, should not fail.
         first_noise: the first of it.
     """
@@ -107,6 +130,7 @@ class Connection(Owner):
         lost: Callable[[], BridgeError] | None = None,
         answering: Callable[[Call, Any], Any] | None = None,
         arrived: Callable[[Call], None] | None = None,
+        long_lines: LongLines | None = None,
     ) -> None:
         self._receive = receive
         self._send = send
@@ -115,6 +139,7 @@ class Connection(Owner):
         self._lost = lost or (lambda: BridgeError("connection_closed", "The other side is gone."))
         self._answering = answering or (lambda _call, result: result)
         self._arrived = arrived or (lambda _call: None)
+        self._long_lines = long_lines or LongLines()
         self._waiters: dict[int, _Waiter] = {}
         self._scopes: dict[Call, anyio.CancelScope] = {}
         self._out: deque[bytes] = deque()
@@ -125,6 +150,7 @@ class Connection(Owner):
         self._quiet: float | None = None
         self._reading = anyio.CancelScope()
         self.on_noise: Callable[[Noise], None] = lambda _noise: None
+        self.given_up = ""
         self.first_noise: Noise | None = None
         self.noise = 0
         self.malformed_requests = 0
@@ -181,10 +207,24 @@ class Connection(Owner):
         if not self.closed.is_set():
             self._put(line)
 
-    async def drained(self) -> None:
-        """Wait until little enough is unsent."""
+    async def drained(self, stalled: float | None = None) -> None:
+        """Wait until little enough is unsent; what is sent right after it is all that is added.
+
+        Args:
+            stalled: seconds for which the other side may take nothing.
+
+        Raises:
+            TimeoutError: it took nothing for so long.
+        """
         while self._out_size > SEND_BUFFER and not self.closed.is_set():
-            await self._sent.wait()
+            with anyio.fail_after(stalled):
+                await self._sent.wait()
+
+    def give_up(self, why: str) -> None:
+        """Let the other side go, at once: what is unsent is lost, and nothing more is read."""
+        self.given_up = why
+        log.error("the other side is given up", why=why, unsent=self._out_size)
+        self._stop_reading()
 
     async def flushed(self) -> None:
         """Wait until everything is sent; the other side may have ended its own direction before.
@@ -220,9 +260,9 @@ class Connection(Owner):
     def _put(self, line: bytes) -> None:
         if not self._writable:
             return
-        if self._out_size and self._out_size + len(line) > SEND_LIMIT:
-            log.error("the other side does not read; given up", unsent=self._out_size)
-            self._stop_reading()
+        if self._out_size > SEND_LIMIT:
+            if not self.given_up:
+                self.give_up(f"it has left {self._out_size} bytes unread and asks on")
         elif line:
             self._out.append(line)
             self._out_size += len(line)
@@ -234,11 +274,7 @@ class Connection(Owner):
                 await self._wake.wait()
                 self._wake = anyio.Event()
                 while self._out:
-                    data = b"".join(self._out)
-                    self._out.clear()
-                    await self._send.send(data)
-                    self._out_size -= len(data)
-                    self._tell_sent()
+                    await self._send_some()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             # Nobody reads us any more: what they have sent is read, and that is the end.
             self.finish_reading()
@@ -246,6 +282,19 @@ class Connection(Owner):
             self._writable = False
             self._out.clear()
             self._out_size = 0
+            self._tell_sent()
+
+    async def _send_some(self) -> None:
+        """Send some messages, or one; each piece that is taken counts."""
+        taken, size = [self._out.popleft()], 0
+        size = len(taken[0])
+        while self._out and size + len(self._out[0]) <= SEND_PIECE:
+            taken.append(self._out.popleft())
+            size += len(taken[-1])
+        data = b"".join(taken)
+        for at in range(0, size, SEND_PIECE):
+            await self._send.send(data[at : at + SEND_PIECE])
+            self._out_size -= min(SEND_PIECE, size - at)
             self._tell_sent()
 
     def _tell_sent(self) -> None:
@@ -263,10 +312,20 @@ class Connection(Owner):
                     chunk = await self._next_chunk()
                     if not chunk:
                         break
-                    self._dispatch(self._peer.receive(chunk))
-            self._dispatch(self._peer.finish())
+                    await self._take_in(chunk)
+            await self._dispatch(self._peer.finish())
         finally:
             self._gone()
+
+    async def _take_in(self, chunk: bytes) -> None:
+        # Shielded: what was read is not lost when the reading is cut short.
+        with anyio.CancelScope(shield=True):
+            for at in range(0, len(chunk), READ_PIECE):
+                began = anyio.current_time()
+                await self._dispatch(self._peer.receive(chunk[at : at + READ_PIECE]))
+                if anyio.current_time() - began > BUSY:
+                    # The end of one who is gone is waited for: it gives way once.
+                    await _make_way(MAKE_WAY_AT_MOST if self._quiet is None else 0)
 
     async def _next_chunk(self) -> bytes:
         """Return the next bytes, none at the end of the stream."""
@@ -289,24 +348,30 @@ class Connection(Owner):
         self._quiet = 0.0
         self._reading.cancel()
 
-    def _dispatch(self, messages: list[Incoming]) -> None:
+    async def _dispatch(self, messages: list[Incoming]) -> None:
         for message in messages:
-            match message:
-                case Notification():
-                    self._notified(message)
-                case Call():
-                    # It can be withdrawn from now on, before its task has run at all.
-                    self._scopes[message] = anyio.CancelScope()
-                    self._inline(self._arrived, message)
-                    self._tasks.start_soon(self._serve, message, name=f"serving {message.method}")
-                case Answer():
-                    self._answered(message)
-                case Withdrawn():
-                    self._stop(message.call)
-                case Noise():
-                    self._heard_noise(message)
+            if isinstance(message, Unread):
+                self._sort(await self._long_lines.read(message))
+            else:
+                self._sort(message)
         while self._peer.outbox:
             self._put(self._peer.outbox.pop(0))
+
+    def _sort(self, message: Sorted) -> None:
+        match message:
+            case Notification():
+                self._notified(message)
+            case Call():
+                # It can be withdrawn from now on, before its task has run at all.
+                self._scopes[message] = anyio.CancelScope()
+                self._inline(self._arrived, message)
+                self._tasks.start_soon(self._serve, message, name=f"serving {message.method}")
+            case Answer():
+                self._answered(message)
+            case Withdrawn():
+                self._stop(message.call)
+            case Noise():
+                self._heard_noise(message)
 
     def _notified(self, notification: Notification) -> None:
         if notification.method == "$/cancel_request" and isinstance(notification.params, dict):
@@ -372,3 +437,14 @@ class Connection(Owner):
         for waiter in list(self._waiters.values()):
             if not waiter.done.is_set():
                 waiter.fail(self._lost())
+
+
+async def _make_way(at_most: float) -> None:
+    """Let others get on, once at least, while they have something to do, but not for ever."""
+    now = anyio.current_time()
+    patience = now + at_most
+    while True:
+        await anyio.lowlevel.cancel_shielded_checkpoint()
+        before, now = now, anyio.current_time()
+        if now - before < QUIET or now >= patience:
+            return
