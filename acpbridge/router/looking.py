@@ -38,6 +38,7 @@ class Looking:
             shown = [self._directory.find(key, requester, Action.SEE)]
         else:
             shown = [session for session in visible if session.active]
+        resting = view.between_turns(shown)
         # The trees first: the states that are told with them are then not older than they.
         trees = await self._inspector.trees([str(session.key) for session in shown])
         pending = self._pending()
@@ -51,6 +52,7 @@ class Looking:
         warnings = [*self._around.notices(), *self._around.config().warnings] if whole else []
         unowned = await self._inspector.unowned() if whole else []
         silent = view.silent(visible, self._services.clock.monotonic())
+        outliving = view.outliving(resting, trees)
         return {
             "daemon": self._around.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
@@ -58,7 +60,7 @@ class Looking:
             "sessions": rows,
             "unowned": [view.unowned(p) for p in unowned],
             "pendingPermissions": sum(len(pending[session.key]) for session in visible),
-            "warnings": [*warnings, *view.shared_directories(live), *silent],
+            "warnings": [*warnings, *view.shared_directories(live), *silent, *outliving],
             "observedAt": self._services.now(),
         }
 
