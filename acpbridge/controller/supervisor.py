@@ -17,7 +17,7 @@ import anyio.to_thread
 import structlog
 
 from acpbridge.config.environment import MARK
-from acpbridge.controller import census
+from acpbridge.controller import census, recorded
 from acpbridge.controller.containment import Containment
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.process import AgentProcess, LaunchSpec
@@ -115,13 +115,24 @@ class Supervisor(Owner):
                 finally:
                     # Bounded by its own limits: stdin closed, grace, TERM, last step.
                     with anyio.CancelScope(shield=True):
-                        await process.stop()
+                        if not await process.stop():
+                            await self._end_recorded(process)
         finally:
             if self._running.get(spec.name) is process:
                 del self._running[spec.name]
             self._look_again()
             with anyio.CancelScope(shield=True):
                 await child.aclose()
+
+    async def _end_recorded(self, process: SupervisedProcess) -> None:
+        """End who was written down of a tree that is over, should anybody have outlived it."""
+        trees = self._written.trees if self._written is not None else {}
+        tree = trees.get(process.spec.name)
+        if tree is None or tree.shim != Entry(*_pair(process.child.shim)):
+            return
+        if recorded.anybody(tree):
+            left = await anyio.to_thread.run_sync(recorded.end, tree)
+            log.warning("ended who had lost all helpers", name=process.spec.name, left=left)
 
     # What runs.
 

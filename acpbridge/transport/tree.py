@@ -207,7 +207,8 @@ class Child:
     async def sweep(self) -> KillReceipt:
         """Kill what is known of the tree, where shim, keeper and guard are all gone.
 
-        Who has left the agent's own tree by then cannot be found from here.
+        Who has left the agent's own tree by then cannot be found from here; the supervisor has it
+        on record.
         """
         loop = keeper.KillLoop(self._look)
         try:

@@ -74,7 +74,12 @@ EVENTS = (
     _killed("guard", "keeper", "shim", always=False),
     _killed("daemon", "guard", "keeper", "shim", sweep=True),
     _killed("daemon", "guard", "keeper", "shim", "agent", sweep=True, always=False),
-    Event("stop", "`acpbridge daemon stop`", command=("daemon", "stop"), always=False),
+    Event(
+        "stop",
+        "`acpbridge daemon stop --force`",
+        command=("daemon", "stop", "--force"),
+        always=False,
+    ),
     Event("close", "`acpbridge close`", command=("close",), each=True, always=False),
     Event(
         "restart",
