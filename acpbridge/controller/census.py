@@ -4,6 +4,7 @@ Nothing is remembered between two calls but a boot time: a status that comes fro
 """
 
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,6 +72,11 @@ class ProcessInfo:
             "startedAt": self.started_at,
             "role": self.role,
         }
+
+
+def now_ticks() -> int:
+    """Return the present moment as the kernel counts it for the start of a process."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
 
 
 def look(pid: int, start_ticks: int, role: str) -> ProcessInfo | None:

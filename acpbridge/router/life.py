@@ -11,6 +11,7 @@ from typing import Final
 import anyio
 import structlog
 
+from acpbridge.controller import census
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Fact
@@ -61,6 +62,7 @@ class Life:
         opened: whether the agent's session was opened.
         died: why the agent is gone, if nobody here wanted it gone.
         unspoken: whether nothing was said yet in a session that the agent opened anew.
+        prompted_ticks: when this process got its first prompt, as the kernel counts; None before.
         killed_past: why it is closed, if it was killed while this daemon was frozen.
         overuse: what its tree may take.
     """
@@ -82,6 +84,7 @@ class Life:
         self.opened = False
         self.died: BridgeError | None = None
         self.unspoken = False
+        self.prompted_ticks: int | None = None
         self.killed_past: CloseReason | None = None
         self.overuse = Overuse(host, services)
         self._leaving = False
@@ -384,6 +387,8 @@ class Life:
             # A prompt sent now would never hear of it (case 25).
             raise BridgeError("request_cancelled", "The turn was cancelled.")
         self.unspoken = False
+        if self.prompted_ticks is None:
+            self.prompted_ticks = census.now_ticks()
         return await agent.prompt(turn.request.content)
 
     def _turn_over(self) -> None:

@@ -38,6 +38,7 @@ class Looking:
             shown = [self._directory.find(key, requester, Action.SEE)]
         else:
             shown = [session for session in visible if session.active]
+        resting = view.between_turns(shown)
         # The trees first: the states that are told with them are then not older than they.
         trees = await self._inspector.trees([str(session.key) for session in shown])
         # Who has come to rest since has no process any more, whatever the first look saw.
@@ -60,6 +61,7 @@ class Looking:
         unowned = await self._inspector.unowned() if whole else []
         silent = view.silent(visible, self._services.clock.monotonic())
         near = [warning for session in live for warning in await session.near_limits()]
+        outliving = view.outliving(resting, trees)
         return {
             "daemon": self._around.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
@@ -67,7 +69,13 @@ class Looking:
             "sessions": rows,
             "unowned": [view.unowned(p) for p in unowned],
             "pendingPermissions": sum(len(pending[session.key]) for session in visible),
-            "warnings": [*warnings, *view.shared_directories(live), *silent, *near],
+            "warnings": [
+                *warnings,
+                *view.shared_directories(live),
+                *silent,
+                *near,
+                *outliving,
+            ],
             "observedAt": self._services.now(),
         }
 

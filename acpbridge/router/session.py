@@ -144,6 +144,11 @@ class Session:
         return going_on and not self.closing and (turn is None or not turn.cancelling)
 
     @property
+    def prompted_ticks(self) -> int | None:
+        """When its process got its first prompt, as the kernel counts; None if it got none."""
+        return None if self._life is None else self._life.prompted_ticks
+
+    @property
     def mode(self) -> str | None:
         """The agent's session mode: as told now, else as it was on record."""
         return self.record.mode if self.agent is None else self.agent.mode

@@ -1,14 +1,20 @@
 """How sessions are shown: the JSON rows of `status` and `sessions`, the same on every face."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from acpbridge.controller.census import ProcessInfo
 from acpbridge.controller.strays import Unowned
 from acpbridge.model.permission import Question
-from acpbridge.model.sessions import TurnState, WaitsFor
+from acpbridge.model.sessions import SessionState, TurnState, WaitsFor
 from acpbridge.permissions import policy
 from acpbridge.router.session import Session
+
+# Processes that a warning names; the tree above it has them all.
+NAMED: Final = 5
+
+_DEAD: Final = frozenset({"zombie", "dead"})
 
 # A model that thinks says so every few seconds; beyond this somebody should have a look. Seconds.
 SILENCE: Final = 120.0
@@ -134,6 +140,37 @@ def silent(sessions: list[Session], now: float) -> list[str]:
             out.append(
                 f"{session.key}: no update for {quiet:.0f} s while it waits for the model; "
                 f"end the turn: acpbridge cancel {session.key}"
+            )
+    return out
+
+
+def between_turns(sessions: list[Session]) -> list[Session]:
+    """Return those that have a process and no turn under way."""
+    return [session for session in sessions if session.record.state is SessionState.READY]
+
+
+def outliving(sessions: list[Session], trees: Mapping[str, list[ProcessInfo]]) -> list[str]:
+    """Return a warning for each session of which something lives that an earlier turn started.
+
+    An agent may keep a shell command when its turn ends, or is cancelled: it works on, unseen.
+
+    Args:
+        sessions: those that were between two turns before their trees were looked at.
+        trees: of at least those.
+    """
+    out = []
+    for session in between_turns(sessions):
+        since = session.prompted_ticks
+        if since is None:
+            continue
+        tree = trees[str(session.key)]
+        left = [p for p in tree if p.start_ticks > since and p.state not in _DEAD]
+        if left:
+            named = ", ".join(f"{process.name} ({process.pid})" for process in left[:NAMED])
+            more = f" and {len(left) - NAMED} more" if left[NAMED:] else ""
+            out.append(
+                f"{session.key}: no turn runs, and what one started still does: {named}{more}; "
+                f"end it with the session: acpbridge kill {session.key}"
             )
     return out
 

@@ -221,7 +221,8 @@ class Child:
     async def sweep(self) -> KillReceipt:
         """Kill what is known of the tree, where shim, keeper and guard are all gone.
 
-        Who has left the agent's own tree by then is found only where it has a control group.
+        Who has left the agent's own tree by then is found only where it has a control group; the
+        supervisor looks for others by what is on record.
         """
         loop = keeper.KillLoop(self._look, at_once=self._kill_at_once)
         try:

@@ -441,6 +441,29 @@ async def test_a_shim_that_is_killed_leaves_its_members_in_the_journal_until_the
             await journal_when(tmp_path, lambda found: found.trees[KEY].members == ())
 
 
+async def test_with_all_helpers_killed_who_had_left_the_tree_is_ended_by_the_record_g5(
+    tmp_path: Path, observer: "Observer"
+) -> None:
+    """G5. Without `Supervisor._end_recorded`: `{"deep"} was never gone`, the time limit fails."""
+    with anyio.fail_after(HANG):
+        async with supervisor(tmp_path) as mine:
+            async with mine.launch(spec(observer, KEY, "deaf")) as process:
+                await heard(process)
+                born = await heard(process, "fork deep", "fork bare")
+                journal = await journal_when(
+                    tmp_path,
+                    lambda found: (
+                        KEY in found.trees
+                        and {entry(pid) for pid in born.values()} <= {*found.trees[KEY].members}
+                    ),
+                )
+                for pid in (mine.guard_pid, mine.keeper_pid, journal.trees[KEY].shim.pid):
+                    os.kill(pid, signal.SIGKILL)
+                await process.exited()
+            # Nobody waits for more: with the block it is over.
+            assert observer.alive() == {}
+
+
 async def test_a_program_or_directory_that_is_missing_takes_no_place_case_106(
     tmp_path: Path, observer: "Observer"
 ) -> None:

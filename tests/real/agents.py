@@ -16,8 +16,17 @@ from tests.real import install
 
 AGENTS = ("claude", "codex", "gemini")
 
+# The Claude adapter of the set for node 20.
+OLDER_CLAUDE = "claude-older"
+EVERY = (*AGENTS, OLDER_CLAUDE)
+
 # The mode in which the agent asks its client before it runs or edits.
-ASKING_MODES = {"claude": "default", "codex": "read-only", "gemini": "default"}
+ASKING_MODES = {
+    "claude": "default",
+    "codex": "read-only",
+    "gemini": "default",
+    OLDER_CLAUDE: "default",
+}
 
 _CODEX_CONFIG = """\
 model = "gpt-5.5"
@@ -58,8 +67,16 @@ def prepare(
 ) -> RealAgent:
     """Write the agent's files below `home`, which must exist, and return how to start it.
 
+    Args:
+        agent_id: one of `EVERY`.
+        home: of the agent.
+        port: of the scripted model.
+        folder: where both sets of agents are installed.
+
     With a port of None the agent finds neither key nor endpoint: a user who never logged in.
     """
+    if agent_id == OLDER_CLAUDE:
+        folder /= install.OLDER.below
     temporary = home / "tmp"
     temporary.mkdir(exist_ok=True)
     bin_folder = folder / "node_modules" / ".bin"
@@ -125,4 +142,5 @@ _SPECIAL: dict[str, Callable[[Path, int | None], Special]] = {
     "claude": _claude,
     "codex": _codex,
     "gemini": _gemini,
+    OLDER_CLAUDE: _claude,
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fixtures.fake_model import FakeModel
-from tests.real.agents import RealAgent, prepare
+from tests.real.agents import AGENTS, RealAgent, prepare
 
 T = TypeVar("T")
 
@@ -81,8 +81,12 @@ class Bridge:
 
     def start(self, agent: str, *words: str) -> "subprocess.Popen[str]":
         """Start `run` for an agent, in the work directory, with the agent's own environment."""
+        return self.begin(agent, "run", *words)
+
+    def begin(self, agent: str, *words: str) -> "subprocess.Popen[str]":
+        """Start any command as `start` starts `run`."""
         return subprocess.Popen(
-            self.argv("run", *words),
+            self.argv(*words),
             cwd=self.work,
             env=self.agents[agent].env,
             stdin=subprocess.DEVNULL,
@@ -117,6 +121,15 @@ class Bridge:
         """Stop the daemon; the next command starts another one."""
         subprocess.run(self.argv("daemon", "stop"), check=True, timeout=PATIENCE)
 
+    def end_all(self) -> None:
+        """Kill every session, if there is a daemon."""
+        subprocess.run(
+            self.argv("kill", "--all", "--now"),
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
     def session(self, agent: str) -> dict[str, Any]:
         """Return the row of the one live session of an agent in `status`."""
         _, status = self.call("status")
@@ -144,10 +157,6 @@ def bridge(folder: Path, *names: str, capture: Path | None = None) -> Iterator[B
     home, work = folder / "state", folder / "work"
     home.mkdir(mode=0o700)
     work.mkdir()
-    rows = "\n".join(
-        f"    - id: {name}\n      env: {{pass: [{', '.join(PASSED)}]}}" for name in names
-    )
-    (home / "config.yaml").write_text(f"agents:\n  list:\n{rows}\n", encoding="utf-8")
     with FakeModel() as model:
         agents = {}
         for name in names:
@@ -156,12 +165,23 @@ def bridge(folder: Path, *names: str, capture: Path | None = None) -> Iterator[B
             agents[name] = prepare(name, home=scratch, port=model.port)
             if capture is not None:
                 _put_between(agents[name], folder / "bin", capture)
+        rows = {"agents": {"list": [_row(agent) for agent in agents.values()]}}
+        (home / "config.yaml").write_text(json.dumps(rows), encoding="utf-8")  # JSON is YAML
         it = Bridge(home, work, model, agents)
         try:
             yield it
         finally:
             subprocess.run(it.argv("daemon", "stop"), check=False, timeout=PATIENCE)
             until(lambda: not processes_of(home), f"an end of {processes_of(home)}", 10)
+
+
+def _row(agent: RealAgent) -> dict[str, Any]:
+    """Return an agent's entry of the configuration; one that is not known needs a command."""
+    row: dict[str, Any] = {"id": agent.id, "env": {"pass": list(PASSED)}}
+    if agent.id not in AGENTS:
+        command = [Path(agent.argv[0]).name, *agent.argv[1:]]
+        row["runtime"] = {"kind": "acp", "command": command}
+    return row
 
 
 def _put_between(agent: RealAgent, folder: Path, capture: Path) -> None:
