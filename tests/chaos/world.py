@@ -44,6 +44,8 @@ class World:
         self.restarts = 0
         self.exits: list[int] = []
         self.bystanders: set[procs.Who] = set()
+        # Guards, keepers and shims need not bear the mark: whoever was one stays under suspicion.
+        self._suspects: set[procs.Who] = set()
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] = (home / "said").open("ab")
         self.configure()
@@ -146,7 +148,7 @@ class World:
     # ---- What the kernel shows ----
 
     def ours(self, rows: dict[int, procs.Row] | None = None) -> list[procs.Row]:
-        """Return whoever bears the mark in arguments or environment, and lives."""
+        """Return whoever bears the mark, or was seen below a daemon of ours, and lives."""
         needle = self.mark.encode()
         return [
             one
@@ -154,13 +156,14 @@ class World:
             if one.state not in "ZX"
             and one.pid != os.getpid()
             and one.who not in self.bystanders
-            and (needle in one.argv or needle in one.environ)
+            and (one.who in self._suspects or needle in one.argv or needle in one.environ)
         ]
 
     def helpers(self, name: str) -> list[procs.Row]:
         """Return the guards, keepers or shims below the daemon that lives."""
         daemon = self.daemon
         below = [] if daemon is None else procs.below(daemon.pid, procs.table())
+        self._suspects |= {one.who for one in below}
         return [one for one in below if one.name == f"acpb-{name}" and one.state not in "ZX"]
 
     def agent_row(self, number: int, key: str = "") -> procs.Row | None:
