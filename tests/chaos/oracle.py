@@ -4,8 +4,10 @@ import hashlib
 import json
 import os
 import queue
+import sqlite3
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,6 +156,24 @@ def orphans(world: World) -> list[str]:
     time.sleep(SCAN_PAUSE)
     second = look()
     return [text for who, text in second.items() if who in first]
+
+
+def unrest(client: Client) -> list[str]:
+    """Return what the daemon says goes on, though every session was ended."""
+    status = client.call("status")
+    rows = [
+        f"{row['key']} is {row['state']}: {row['turn']}, {row['processes']}"
+        for row in status["sessions"]
+        if row["processes"] or row["turn"] or row["state"] in ("starting", "running", "stopping")
+    ]
+    rows += [f"unowned: {row}" for row in status["unowned"]]
+    return rows + [f"open: {row}" for row in client.call("questions")["permissions"]]
+
+
+def unended(world: World) -> list[str]:
+    """Return the runs of which the ledger's own table knows no outcome."""
+    with closing(sqlite3.connect(f"file:{world.home / 'state.db'}?mode=ro", uri=True)) as ledger:
+        return [row[0] for row in ledger.execute("SELECT run_id FROM runs WHERE outcome IS NULL")]
 
 
 def zombies(world: World) -> list[str]:

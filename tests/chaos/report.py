@@ -141,6 +141,7 @@ def _requests(results: Sequence[Result]) -> list[Line]:
     for result in results:
         outcomes.update(result.records.outcomes)
         decided.update(a.decided or "not shown" for a in result.book.asked.values())
+    endless = sum(len(result.records.endless) for result in results)
     executed = sum(result.executed for result in results)
     calls = f"{sent} / {answered} / {cut}"
     return [
@@ -155,7 +156,10 @@ def _requests(results: Sequence[Result]) -> list[Line]:
         _zero(results, "agents' requests lost", asked),
         _zero(results, "agents' requests answered twice", asked),
         ("runs accepted, by outcome", f"{runs}: {_counted(outcomes)}", ""),
+        ("of them without a last event in the log (cut off by a crash)", str(endless), ""),
         _zero(results, "runs lost", runs),
+        _zero(results, "runs without an outcome", runs),
+        _zero(results, "work that goes on after the end", runs),
         _zero(results, "runs ended twice", runs),
         _zero(results, "outcomes changed", runs),
         _zero(results, "prompts replayed", runs),

@@ -175,6 +175,10 @@ def _rest(result: Result, world: World, lanes: list[Lane]) -> None:
     result.faults["agents' requests lost"] = oracle.lost_requests(world, oracle.read_agents(world))
     _end_all(world, lanes)
     result.faults["orphans"] = oracle.orphans(world)
+    client = world.client()
+    result.faults["work that goes on after the end"] = oracle.unrest(client)
+    client.close()
+    result.faults["runs without an outcome"] = oracle.unended(world)
     result.faults["zombies"] = oracle.zombies(world)
     end = result.end = oracle.measure(world)
     base = result.base
