@@ -67,7 +67,17 @@ def test_g6_no_signal_is_passed_on_as_a_value() -> None:
     assert set(found) <= {"system.py: os.kill", "live.py: os.kill"}
 
 
-@pytest.mark.parametrize("pid", [0, -1, -os.getpgid(0), -os.getpid(), 2**22 + 1, 2**31 - 1])
+NOBODY = {
+    "our group": 0,
+    "everybody": -1,
+    "our group by its number": -os.getpgid(0),
+    "a group of our own": -os.getpid(),
+    "above pid_max": 2**22 + 1,
+    "the largest": 2**31 - 1,
+}
+
+
+@pytest.mark.parametrize("pid", NOBODY.values(), ids=NOBODY)
 def test_case_9_no_number_names_a_group_or_everybody(pid: int) -> None:
     """Without `pid <= 0` in `send_signal` the kernel's own refusal is left; no group is reached."""
     assert not keeper.send_signal(pid, 0, signal.SIGKILL)
