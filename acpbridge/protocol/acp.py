@@ -16,9 +16,6 @@ PROTOCOL_VERSION: Final = 1
 
 CLIENT_INFO_NAME: Final = "acpbridge"
 
-# Updates that more is done with than to pass them on.
-ACTED_ON: Final = frozenset({"current_mode_update", "config_option_update"})
-
 # The name of a tool call; real ones have some forty characters, and each is remembered.
 LONGEST_ID: Final = 1024
 

@@ -20,6 +20,9 @@ from acpbridge.protocol.framing import BOM, HEAD
 # brackets takes 0.1 s for each MiB, and whoever else is served waits meanwhile. Bytes.
 LONG: Final = 256 * 1024
 
+# Updates that more is done with than to pass them on: never of those that nobody reads.
+ACTED_ON: Final = frozenset({"current_mode_update", "config_option_update"})
+
 # Ways in which the end of a line may be read; a sound one has one or two.
 _MOST_ENDS: Final = 64
 

@@ -7,7 +7,6 @@ keeps the interpreter's lock. SQLite reads JSON without objects and gives the lo
 """
 
 import codecs
-import sqlite3
 from contextlib import closing
 from functools import partial
 from typing import Any, Final
@@ -15,8 +14,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from acpbridge.protocol.acp import ACTED_ON
-from acpbridge.protocol.envelope import splits
+from acpbridge.protocol.envelope import ACTED_ON, splits
 from acpbridge.protocol.jsonrpc import RELAYED, Noise, Notification, Unread
 
 # What is looked at of an update that is too long to be read.
@@ -63,6 +61,8 @@ def _look(update: bytes) -> dict[str, Any] | None:
     """Return the names in an update, None if it is no JSON."""
     if b"\0" in update or not _is_text(update):
         return None
+    import sqlite3  # seldom needed, and slow to import
+
     with closing(sqlite3.connect(":memory:")) as connection:
         row = connection.execute(_LOOK, (update,)).fetchone()
     if row is None:

@@ -64,10 +64,10 @@ def test_g6_no_signal_is_passed_on_as_a_value() -> None:
         if isinstance(node, ast.Attribute) and ast.unparse(node) in names
     ]
     # A process may signal itself.
-    assert set(found) <= {"system.py: os.kill", "live.py: os.kill"}
+    assert set(found) <= {"arming.py: os.kill", "live.py: os.kill"}
 
 
-NOBODY = {
+GROUPS = {
     "our group": 0,
     "everybody": -1,
     "our group by its number": -os.getpgid(0),
@@ -77,7 +77,7 @@ NOBODY = {
 }
 
 
-@pytest.mark.parametrize("pid", NOBODY.values(), ids=NOBODY)
+@pytest.mark.parametrize("pid", GROUPS.values(), ids=GROUPS)
 def test_case_9_no_number_names_a_group_or_everybody(pid: int) -> None:
     """Without `pid <= 0` in `send_signal` the kernel's own refusal is left; no group is reached."""
     assert not keeper.send_signal(pid, 0, signal.SIGKILL)
