@@ -152,8 +152,8 @@ def _end(group: kernel.Cgroup) -> set[int]:
     def look() -> list[kernel.Process]:
         return [row for row in group.rows() if not _spared(row.pid)]
 
-    def at_once(members: list[kernel.Process]) -> None:
-        if len(members) == len(group.rows()):  # nobody who is spared was moved in
+    def at_once(_: list[kernel.Process]) -> None:
+        if not any(_spared(row.pid) for row in group.rows()):
             group.kill()
 
     loop = kernel.KillLoop(look, at_once=at_once)

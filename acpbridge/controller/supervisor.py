@@ -325,12 +325,15 @@ def _release(hold: Hold, child: Child) -> None:
 def _trees(
     tops: Mapping[str, tuple[census.Pair, census.Pair]], holds: Mapping[str, Hold]
 ) -> dict[str, list[census.ProcessInfo]]:
-    """Return what is below each shim, and what the control group has beside it."""
+    """Return what is below each shim; where that is gone, what its control group still has.
+
+    While the shim lives all of the tree is below it: who is in the group and is not was moved in.
+    """
     found = census.trees(tops)
     for name, hold in holds.items():
-        known = {info.pid for info in found[name]}
-        beside = (census.look(r.pid, r.start_ticks, "child") for r in hold.rows())
-        found[name] += [info for info in beside if info is not None and info.pid not in known]
+        if not found[name]:
+            left = (census.look(row.pid, row.start_ticks, "child") for row in hold.rows())
+            found[name] = [info for info in left if info is not None]
     return found
 
 
@@ -348,6 +351,7 @@ def _tree(process: SupervisedProcess, before: Tree | None) -> Tree:
     rows = kernel.tree_of(shim.pid)
     if shim.alive():  # asked after the look: until then nobody else had its number
         members |= {Entry(row.pid, row.start_ticks): None for row in rows}
-    members |= {Entry(row.pid, row.start_ticks): None for row in process.hold.rows()}
+    else:
+        members |= {Entry(row.pid, row.start_ticks): None for row in process.hold.rows()}
     spec = process.spec
     return Tree(shim, agent, tuple(members), argv.hexdigest(), spec.parent, spec.above)

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from acpbridge.controller.cgroups import Cgroups
 from acpbridge.transport import keeper as kernel
+from fixtures import shell_agent
 from tests.integration.daemon_home import Home, alive, daemon_home, failed, until
 from tests.integration.traffic import client, start
 
@@ -29,6 +31,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
             {"id": asked, "containment": asked, "runtime": {"command": made.agent()}}
             for asked in ("auto", "shim", "cgroup2", "pidns")
         ]
+        shell = [sys.executable, "-P", shell_agent.__file__]
+        rows.append({"id": "shell", "containment": "pidns", "runtime": {"command": shell}})
         value = {"agents": {"list": rows}, "limits": {"idleTtlSeconds": 60}}
         (made.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
         assert made.run("daemon", "start").code == 0
@@ -70,6 +74,39 @@ def test_a_session_is_held_as_its_definition_asks_and_status_says_so(
     assert before <= set(result["killed"])
     assert [pid for pid in before if alive(pid)] == []
     assert home.run("status", row["key"], "--json").json["sessions"][0]["containment"] is None
+
+
+def test_row_24_an_agent_is_known_for_one_from_inside_its_namespace(home: Home) -> None:
+    """Its number in there says nothing out here: the kernel's word for it is translated."""
+    words = f"{sys.executable} -m acpbridge --home {home.path} permissions answer q --allow"
+    way = f"env -i PATH=$PATH HOME=$HOME setsid {words}"
+    done = home.run("run", f"sh {way}", "--agent", "shell", "--format", "quiet")
+    if "namespace" in done.err:
+        pytest.skip(f"no pid namespaces: {done.err}")
+    assert "permission_denied" in done.out, done
+
+
+def test_g24_a_daemon_that_was_started_on_demand_inherits_no_descriptor(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with daemon_home(tmp_path) as home:
+        started = subprocess.run(
+            home.argv("daemon", "start"),
+            cwd=home.path,
+            env=home.env,
+            pass_fds=(write,),
+            capture_output=True,
+            timeout=40,
+            check=False,
+        )
+        assert started.returncode == 0, started.stderr
+        mine = str(Path(f"/proc/self/fd/{write}").readlink())
+        daemon = home.status()["daemon"]
+        for pid in (daemon["pid"], daemon["guardPid"], daemon["keeperPid"]):
+            held = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+            assert mine not in held
+            assert not [link for link in held if link.startswith("/dev/pts")]
+    os.close(read)
+    os.close(write)
 
 
 def test_g5_the_next_start_ends_what_hid_from_everything_but_its_control_group(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from acpbridge.controller.containment import ShimContainment
+from acpbridge.controller import supervisor as supervisor_module
+from acpbridge.controller.containment import ShimContainment, containment_of
 from acpbridge.controller.journal import Entry, Journal
 from acpbridge.controller.process import AgentProcess, LaunchSpec
 from acpbridge.controller.supervised import MARGIN, STDERR_KEPT, SupervisedProcess
@@ -207,6 +208,43 @@ async def test_who_has_left_the_tree_is_known_by_its_marker_or_that_of_its_paren
             os.kill(bare, signal.SIGKILL)
             stray.kill()
         assert await stray.wait()
+
+
+async def test_who_hid_from_tree_and_marker_is_known_by_its_control_group(
+    tmp_path: Path, observer: "Observer"
+) -> None:
+    """Without `hold.holds` in `owner_of`: None, and so an operator.
+
+    While the shim lives it is no part of the tree, which would be below it; after that it is.
+    """
+    containment = containment_of(tmp_path)
+    if containment.name != "cgroup2":
+        pytest.skip("no writable cgroup v2 hierarchy is mounted here")
+    with anyio.fail_after(HANG):
+        async with (
+            Supervisor(tmp_path / "processes.json", containment, str) as mine,
+            mine.launch(spec(observer)) as process,
+            await anyio.open_process(["/bin/cat"]) as hidden,
+        ):
+            await heard(process)
+            assert mine.held(KEY) == "cgroup2"
+            assert mine.held("agent:nobody:main") is None
+            assert mine.owner_of(hidden.pid) is None
+            group = mine._running[KEY].hold.folder
+            await anyio.Path(group, "cgroup.procs").write_text(f"{hidden.pid}", encoding="utf-8")
+            assert mine.owner_of(hidden.pid) == KEY
+            before = await mine.processes(KEY)
+            assert hidden.pid not in {info.pid for info in before}
+            nobody = {KEY: ((0, 0), (0, 0))}
+            without = supervisor_module._trees(nobody, {KEY: mine._running[KEY].hold})
+            assert {info.pid for info in without[KEY]} == {hidden.pid, process.pid}
+            assert await process.stop(0) == ()
+            assert await mine.alive(before) == []
+            assert hidden.returncode is None
+            assert hidden.stdin
+            await hidden.stdin.aclose()
+            await hidden.wait()
+        assert not await anyio.Path(group).exists()
 
 
 async def test_a_process_that_is_gone_passes_for_nobodys_and_not_for_a_stranger(
