@@ -118,9 +118,10 @@ class _Look:
             return "is older than the daemon that was killed"
         if row.ppid in self._tops:
             return ""
-        parent = self._table.get(row.ppid)
-        if parent is not None and parent.pid not in self._adopters:
-            return f"{_named(parent)} has started it"
+        if row.ppid not in self._adopters:
+            # One who is missing died during this look: the next one finds who has it now.
+            parent = self._table.get(row.ppid)
+            return f"{_named(parent) if parent else f'pid {row.ppid}'} has started it"
         leader = self._foreign_leader(row)
         return "" if leader is None else f"it is in the session of {_named(leader)}"
 

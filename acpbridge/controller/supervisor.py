@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -134,7 +135,7 @@ class Supervisor(Owner):
                     with anyio.CancelScope(shield=True):
                         await process.stop()
                         if not guard.alive():
-                            await self._sweep_after_helpers()
+                            await self._sweep_after_helpers(spec.name)
         finally:
             if self._running.get(spec.name) is process:
                 del self._running[spec.name]
@@ -222,13 +223,18 @@ class Supervisor(Owner):
         """Return what nobody owns: without a shim, or left by an earlier daemon."""
         return await anyio.to_thread.run_sync(self._strays.unowned)
 
-    async def _sweep_after_helpers(self) -> None:
+    async def _sweep_after_helpers(self, name: str) -> None:
         """End who left its tree, where guard, keeper and shim died together: nobody else can.
 
-        What the journal has seen and what bears our marker is found as the next daemon would.
+        What the journal has seen of it, and who bears our marker, is found as by the next daemon.
         """
+        if self._written is None:
+            return
+        # Of others only what is below us is known to live, and a look at that may have gaps.
+        trees = {n: tree for n, tree in self._written.trees.items() if n == name}
+        seen = replace(self._written, keeper=self._written.daemon, guard=None, trees=trees)
         try:
-            swept = await anyio.to_thread.run_sync(sweep_after, self._written, self._home)
+            swept = await anyio.to_thread.run_sync(sweep_after, seen, self._home)
         except OSError as error:
             log.warning("nobody could look for what the helpers left", error=str(error))
             return

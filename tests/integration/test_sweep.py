@@ -16,6 +16,7 @@ from uuid import uuid4
 import pytest
 
 from acpbridge.controller import census
+from acpbridge.controller.evidence import judge
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.sweep import Swept, sweep
 from acpbridge.transport import keeper as kernel
@@ -266,6 +267,18 @@ def test_a_copied_marker_in_a_persons_session_is_no_proof_g6(
     assert alive(dressed.pid) == [True]
     assert list(doubts(swept)) == [dressed.pid]
     assert why in doubts(swept)[dressed.pid]
+
+
+def test_whose_parent_died_during_the_look_is_taken_for_no_orphan_g6(
+    tmp_path: Path, left: Left
+) -> None:
+    """A gap in the table hides that it is below somebody who lives: it may be a tree at work."""
+    path = write(tmp_path, dead_daemon())
+    child, top = left.start("plain", **marked(tmp_path))
+    table = {pid: row for pid, row in kernel.process_table().items() if pid != top.pid}
+    found = judge(table, Journal.read(path), str(tmp_path))
+    assert (found.ours, [doubt.entry for doubt in found.doubts]) == ((), [child])
+    assert set(sweep(path, str(tmp_path)).killed) == {child.pid, top.pid}
 
 
 def test_without_a_journal_of_this_boot_a_marker_is_named_and_not_signalled_case_65(

@@ -149,3 +149,64 @@ def test_a_program_that_holds_it_is_no_daemon(tmp_path: Path) -> None:
     lock.release()
     DaemonLock(path).acquire()
     assert (holder(path), of_program(path)) == (os.getpid(), False)
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "its directory moved"])
+def test_a_lock_whose_file_is_another_one_is_out_of_place_and_can_be_taken_g9(
+    tmp_path: Path, how: str
+) -> None:
+    """Without the comparison in `DaemonLock.in_place` both are said to be in place."""
+    path = tmp_path / "home" / "daemon.lock"
+    path.parent.mkdir()
+    first = DaemonLock(path)
+    assert not first.in_place()
+    first.acquire()
+    assert first.in_place()
+    if how == "its directory moved":
+        path.parent.rename(tmp_path / "moved")
+        assert not first.in_place()
+        path.parent.mkdir()
+    else:
+        path.unlink()
+        if how == "replaced":
+            path.write_text("7", encoding="ascii")
+    assert not first.in_place()
+    second = DaemonLock(path)
+    second.acquire()
+    assert (second.in_place(), first.in_place()) == (True, False)
+    for lock in (first, second):
+        lock.release()
+
+
+def test_a_lock_that_is_replaced_while_it_is_taken_is_taken_again_g9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the second look in `DaemonLock._locked` the lock of a removed file is held."""
+    path = tmp_path / "daemon.lock"
+    flock, calls = fcntl.flock, []
+
+    def replace_first(fd: int, how: int) -> None:
+        calls.append(fd)
+        if len(calls) == 1:
+            path.unlink()
+        flock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", replace_first)
+    lock = DaemonLock(path)
+    lock.acquire()
+    assert lock.in_place()
+    assert len(calls) == 2
+    lock.release()
+
+
+def test_a_holder_that_was_stopped_is_called_frozen_g9(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    argv = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        error = refused(path)
+        assert (error.code, error.data) == ("daemon_frozen", {"pid": process.pid})
+        process.send_signal(signal.SIGKILL)
