@@ -34,7 +34,7 @@ async def watch_silence(
     since = began = services.clock.monotonic()
     told: float | None = None
     while True:
-        await services.sleep(since + SILENCE - services.clock.monotonic())
+        await services.sleep(max(0.0, since + SILENCE - services.clock.monotonic()))
         now = services.clock.monotonic()
         last = max(began, turn.last_update)
         if _expected(turn, agent) or last == told:

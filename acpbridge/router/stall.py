@@ -63,7 +63,8 @@ async def _stalled(
     since = began = services.clock.monotonic()
     while True:
         due = since + limit
-        await services.sleep(due - services.clock.monotonic())
+        # Never negative: the time may have come since it was looked at.
+        await services.sleep(max(0.0, due - services.clock.monotonic()))
         now = services.clock.monotonic()
         if turn.cancelling or turn.outcome is not None:
             return None  # somebody was faster

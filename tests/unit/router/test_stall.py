@@ -1,6 +1,7 @@
 """A turn from which nothing comes fails once that was allowed for long enough, and never before."""
 
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,28 @@ async def test_a_turn_that_a_person_cancels_is_cancelled(tmp_path: Path) -> None
         await w.router.cancel(str(receipt.key), 5, OPERATOR)
         await pass_time(w, 2 * LIMIT)
         assert (await w.wait(receipt)).outcome is Outcome.CANCELLED
+
+
+@pytest.mark.parametrize(("limit", "watches"), [(LIMIT, 2), (0.0, 1)])
+async def test_time_that_passes_between_two_looks_at_the_clock_breaks_no_turn(
+    limit: float, watches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a negative sleep, here or in `silence`: it fails as `internal`, by a ValueError."""
+    async with world(tmp_path, more={"stall": lambda: limit}, patience=9) as w:
+        receipt = await w.run("hang", one_shot=False)
+        await looked(w, watches)
+        await pass_time(w, 0.125)
+        w.agent(receipt.key).say("here I am")
+        await pass_time(w, (limit or SILENCE) - 0.25)
+        # What comes is not quite due at the first look, and overdue at the next one.
+        moved = count()
+        monkeypatch.setattr(w.clock, "monotonic", lambda: w.clock.seconds + 0.25 * next(moved))
+        sleeps = w.clock.sleeps
+        w.clock.advance(0.125)
+        if limit:
+            result = await w.wait(receipt)
+            assert (result.error or {})["code"] == "turn_stalled"
+        else:
+            await looked(w, sleeps + 2)
+            w.agent(receipt.key).answer("end_turn")
+            assert (await w.wait(receipt)).outcome is Outcome.COMPLETED

@@ -89,6 +89,8 @@ class SteppedClock:
         self._moved = anyio.Event()
 
     async def sleep(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError(seconds)  # as anyio.sleep does
         end = self.seconds + seconds
         self.sleeps += 1
         while self.seconds < end:
