@@ -1,4 +1,4 @@
-"""How a program's bridge ends its agents: in any order, from any task, whatever the code."""
+"""How a program's bridge ends agents: in any order, from any task, and code that will not end."""
 
 import json
 import os

@@ -7,10 +7,12 @@ import anyio
 import pytest
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.events import Update
 from acpbridge.model.faults import no_faults
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState, TurnState
 from acpbridge.router import life
+from acpbridge.router.api import RestartRequest
 from acpbridge.router.turns import INBOX_LIMIT
 from acpbridge.runtimes.base import Load, New, Resume
 from tests.unit.router.world import OPERATOR, World, until, world
@@ -303,6 +305,68 @@ async def test_a_cancel_that_comes_while_the_end_is_recorded_changes_nothing(
         assert "cancel" not in w.diary.lines
 
 
+async def test_two_cancels_at_once_ask_the_agent_once_and_tell_the_same(tmp_path: Path) -> None:
+    """Without `turn.reach` in `ladder.ask` the diary has two cancels, and two that close."""
+    async with world(tmp_path) as w:
+        receipt = await w.run("stone", one_shot=False)
+        await w.diary.has("prompt stone")
+        told: list[Any] = []
+
+        async def cancel(grace: float) -> None:
+            told.append(await w.router.cancel(str(receipt.key), grace, OPERATOR))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel, 15.0)
+            await w.diary.has("cancel")
+            tasks.start_soon(cancel, 0.02)  # whoever is in a hurry need not wait for the other
+        # Who still waited on the first rung tells how far it had to go all the same.
+        assert [(one.rung, one.turn_ended) for one in told] == [(CancelRung.KILL, True)] * 2
+        assert (w.diary.lines.count("cancel"), w.diary.lines.count("close")) == (1, 1)
+
+
+async def test_a_turn_whose_end_comes_while_its_session_is_closed_ends_the_ladder(
+    tmp_path: Path,
+) -> None:
+    """Without `enough` in `_close` the cancel waits for an answer to its close, and this hangs."""
+    async with world(tmp_path) as w:
+        receipt = await w.run("stone", one_shot=False)
+        await w.diary.has("prompt stone")
+        agent = w.agent(receipt.key)
+
+        async def unanswered() -> None:
+            agent.answer("cancelled")
+            await anyio.sleep_forever()
+
+        agent.close = unanswered  # type: ignore[method-assign]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(w.session(receipt.key).cancel, 15.0)
+            await w.diary.has("cancel")
+            cancel = await w.router.cancel(str(receipt.key), 0.5, OPERATOR)
+            assert (cancel.rung, cancel.turn_ended) == (CancelRung.CLOSE, True)
+
+
+async def test_a_cancel_of_a_session_that_is_being_restarted_lets_that_go_on(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        receipt, _ = await w.done("say a", one_shot=False)
+        await w.is_ready(receipt.key)
+        w.runtime.script.opens[Resume] = "hang"
+        restarted: list[Any] = []
+
+        async def restart() -> None:
+            restarted.append(await w.router.restart(RestartRequest(str(receipt.key)), OPERATOR))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(restart)
+            await until(lambda: any(line.startswith("open Resume") for line in w.diary.lines))
+            cancel = await w.router.cancel(str(receipt.key), 5, OPERATOR)
+            assert (cancel.rung, cancel.turn_ended) == (CancelRung.NONE, True)
+            assert not restarted
+            await w.router.kill([str(receipt.key)], 0, OPERATOR)
+            tasks.cancel_scope.cancel()
+
+
 async def test_case_26_cancel_answers_every_open_question(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         receipt = await w.run("ask 27", one_shot=False)
@@ -369,6 +433,22 @@ async def test_case_31_a_late_update_belongs_to_no_turn(tmp_path: Path) -> None:
             if event["type"] == "update"
         ]
         assert updates == [(receipt.run_id, "a"), (None, "late"), (second.run_id, "b")]
+
+
+async def test_case_31_a_late_update_in_the_next_turn_belongs_to_none_and_is_no_sign_of_life(
+    tmp_path: Path,
+) -> None:
+    """Without the look at `late` in `Host.emit` it has the run id of the turn under way."""
+    async with world(tmp_path) as w:
+        receipt = await w.run("wait", one_shot=False)
+        await w.diary.has("prompt wait")
+        before = w.turn(receipt.key).last_update
+        w.clock.advance(60)
+        raw = b'{"sessionUpdate":"tool_call_update","toolCallId":"old"}'
+        w.agent(receipt.key).host.emit(Update(raw, "tool_call_update", late=True))
+        assert w.turn(receipt.key).last_update == before
+        event = (await w.events(receipt.key))[-1]
+        assert (event["type"], event["turn"]) == ("update", None)
 
 
 # ---- Limits of a turn ----

@@ -1,7 +1,8 @@
 """Sessions under any order of prompts, answers, cancels, crashes and kills, some of them at once.
 
 Whatever happens: every accepted run gets exactly one outcome, on record and in the log; no question
-stays open; no process and no place is left; and nothing hangs.
+stays open; no process and no place is left; nothing below a session that was ended is open (G12);
+and nothing hangs.
 """
 
 import asyncio
@@ -22,13 +23,24 @@ from acpbridge.config.snapshot import Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect
-from acpbridge.router import ending, life
-from acpbridge.router.api import RunReceipt
-from tests.unit.router.world import OPERATOR, World, world
+from acpbridge.model.requesters import Requester
+from acpbridge.router import ending, family, life, session
+from acpbridge.router.api import RestartRequest, RunReceipt
+from tests.unit.router.world import OPERATOR, World, agent_in, world
 
 WORDS = ["say x", "wait", "deaf", "stone", "late", "leaves", "crash", "ask 2", "raise", "end"]
 STARTS = ["ok", "ok", "ok", "fail", "hang"]
-REFUSALS = {"session_closed", "busy", "reopen_refused", "no_such_question", "already_resolved"}
+ACTS = ["cancel", "kill", "close", "restart", "crash", "finish", "finish", "vanish", "answer"]
+REFUSALS = {
+    "already_resolved",
+    "busy",
+    "no_such_question",
+    "reopen_refused",
+    "request_cancelled",
+    "session_closed",
+    "start_failed",
+    "subagent_policy",
+}
 GRACE = 0.01
 
 
@@ -42,6 +54,8 @@ class SessionMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(life, "ANSWER_WAIT", GRACE)
         self.patch.setattr(ending, "VANISHED_GRACE", GRACE)
+        self.patch.setattr(session, "RESTART_GRACE", GRACE)
+        self.patch.setattr(family, "LEVEL_WAIT", GRACE)
 
     @initialize()
     def start(self) -> None:
@@ -50,7 +64,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.step(self.ready.wait())
 
     async def live(self) -> None:
-        limits = Limits(max_processes=2)
+        limits = Limits(max_processes=3, max_depth=2, max_children_per_session=2)
         async with world(self.directory, limits=limits, patience=300) as self.world:
             self.ready.set()
             await self.leaving.wait()
@@ -74,8 +88,10 @@ class SessionMachine(RuleBasedStateMachine):
 
     # What may happen.
 
-    async def prompt(self, word: str, key: SessionKey | None, *, one_shot: bool) -> None:
-        receipt = await self.w.run(word, key=key, one_shot=one_shot)
+    async def prompt(
+        self, word: str, key: SessionKey | None, *, one_shot: bool, by: Requester = OPERATOR
+    ) -> None:
+        receipt = await self.w.run(word, key=key, one_shot=one_shot, by=by)
         self.accepted.append(receipt)
         if receipt.key not in self.keys:
             self.keys.append(receipt.key)
@@ -86,9 +102,18 @@ class SessionMachine(RuleBasedStateMachine):
             receipt = await self.w.router.cancel(str(key), GRACE, OPERATOR)
             assert receipt.turn_ended
         elif what == "kill":
-            (kill,) = await self.w.router.kill([str(key)], GRACE, OPERATOR)
-            assert not kill.survivors
+            kills = await self.w.router.kill([str(key)], GRACE, OPERATOR)
+            assert key in {kill.key for kill in kills}
+            assert not any(kill.survivors for kill in kills)
+            assert not {str(kill.key) for kill in kills} & set(self.w.runtime.running)
+        elif what == "close":
+            await self.w.router.close(str(key), OPERATOR)
             assert str(key) not in self.w.runtime.running
+        elif what == "restart":
+            self.w.runtime.script.starts = "ok"
+            # There may be no place for it for as long as others work.
+            with anyio.move_on_after(5 * GRACE):
+                await self.w.router.restart(RestartRequest(str(key), force=True), OPERATOR)
         elif what == "crash" and agent is not None:
             agent.die()
         elif what == "finish" and agent is not None:
@@ -116,14 +141,17 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         words=st.lists(st.sampled_from(WORDS), max_size=2),
-        acts=st.lists(
-            st.sampled_from(["cancel", "kill", "crash", "finish", "finish", "vanish", "answer"]),
-            max_size=3,
-        ),
+        spawns=st.lists(st.sampled_from(WORDS), max_size=2),
+        acts=st.lists(st.sampled_from(ACTS), max_size=3),
         breaths=st.integers(0, 30),
     )
     def several_at_once(
-        self, data: st.DataObject, words: list[str], acts: list[str], breaths: int
+        self,
+        data: st.DataObject,
+        words: list[str],
+        spawns: list[str],
+        acts: list[str],
+        breaths: int,
     ) -> None:
         key = data.draw(st.sampled_from(self.keys), "session")
 
@@ -133,7 +161,9 @@ class SessionMachine(RuleBasedStateMachine):
 
         self.step(breathe())
         prompts = [self.prompt(word, key, one_shot=False) for word in words]
-        self.step(*prompts, *(self.act(key, what) for what in acts))
+        by = agent_in(key)
+        children = [self.prompt(word, None, one_shot=False, by=by) for word in spawns]
+        self.step(*prompts, *children, *(self.act(key, what) for what in acts))
 
     # What must hold in the end.
 
@@ -164,8 +194,11 @@ class SessionMachine(RuleBasedStateMachine):
             assert record is not None
             assert record.outcome is result.outcome
         assert not await w.ledger._rows("SELECT run_id FROM runs WHERE outcome IS NULL")
+        above = w.router._directory.above(list(w.router._directory))
+        closed = {session.key for session in w.router._directory if session.closed}
         for key in self.keys:
             assert not w.session(key).live
+            assert key in closed or not closed & set(above[key])
             await w.rest(key)
             events = await w.events(key)
             ends = Counter(e["turn"] for e in events if e["type"] in ("turn_ended", "turn_failed"))
