@@ -17,6 +17,7 @@ from tests.integration.faultsweep import (
     judge,
     killed,
     last_session,
+    loose,
     nobody_left,
     nursery,
 )
@@ -89,6 +90,7 @@ def _sweep(home: Home) -> None:
                     assert home.run("daemon", "stop").code == 0
                 status = daemons.ended()
             assert killed(status) or status == 0, (arming, status)
+            assert loose(home) == [], (arming, "case 88: under a umask of 000, at any moment")
             nobody_left(home)
         assert daemons.start() is None
         judge(home, shown, accepted)
