@@ -34,7 +34,7 @@ from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import Lifetime
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.manager import READY, STOPPING, Manager
-from acpbridge.daemon.obstacles import put_aside
+from acpbridge.daemon.obstacles import close_to_others, put_aside
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.daemon.server import Server
 from acpbridge.daemon.standing import keep_listening
@@ -374,7 +374,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
     make_private(paths.home)
     lock = DaemonLock(paths.lock, faults=faults)
     lock.acquire()
-    notices += put_aside(paths)
+    notices += [*put_aside(paths), *close_to_others(paths)]
     configuration = ConfigFile(paths.config)
     configuration.first()
     make_private(paths.socket.parent)

@@ -1,4 +1,4 @@
-"""What stands where a file of the state directory belongs, and is none: put aside before the start.
+"""The state directory made ready for a start: what is no file put aside, what is open closed.
 
 A directory, a link, a FIFO or somebody else's file in such a place may neither keep the daemon from
 starting nor be written through. It is renamed, never removed, and an operator is told. Only the
@@ -29,6 +29,33 @@ def put_aside(paths: Paths) -> list[str]:
             if what:
                 told.append(_move(path, what))
     return told
+
+
+def close_to_others(paths: Paths) -> list[str]:
+    """Take the rights of others from all that is ours in the state directory; return what to tell.
+
+    The directory itself is ours alone, or the daemon would not have come so far; this is for the
+    day on which it no longer is. The configuration is the person's own and stays as it is.
+    """
+    told = list[str]()
+    for path in (*_beside(paths), *paths.home.glob("agents/**/*"), paths.home / "agents"):
+        try:
+            found = path.lstat()
+            loose = stat.S_IMODE(found.st_mode) & 0o077
+            if loose and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+                path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            told.append(f"{path} is open to others and cannot be closed: {error.strerror}.")
+    return told
+
+
+def _beside(paths: Paths) -> Iterator[Path]:
+    """Yield our files with what lies beside them: older ones, drafts, those that were put aside."""
+    names = ("state.db", *(path.name for path in (paths.audit, paths.journal, paths.killed)))
+    for name in (*names, paths.log.name, paths.lock.name):
+        yield from paths.home.glob(f"{name}*")
 
 
 def _places(paths: Paths) -> Iterator[Path]:

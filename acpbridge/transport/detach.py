@@ -1,5 +1,6 @@
 """Starts the daemon: a process that outlives its starter and tells it once when it is ready."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,6 +14,23 @@ from acpbridge.transport.pipes import PipeReader
 # One process in between, which ends at once: whoever starts the daemon may live long, and is not to
 # have it as a child that nobody waits for.
 _FORK: Final = "import os, sys\nif os.fork() == 0:\n    os.execv(sys.argv[1], sys.argv[1:])\n"
+
+
+def _open(log: Path) -> int:
+    """Open the log; where something else stands in its place, the daemon has to start all the same.
+
+    Raises:
+        OSError: out of descriptors, for instance.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        out = os.open(log, flags, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES):
+            raise
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.set_blocking(out, True)
+    return out
 
 
 def start_detached(
@@ -30,7 +48,7 @@ def start_detached(
         OSError: when it cannot be started.
     """
     with ExitStack() as stack:
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        out = _open(log)
         stack.callback(os.close, out)
         read, write = os.pipe2(os.O_CLOEXEC)
         stack.callback(os.close, write)

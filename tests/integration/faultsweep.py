@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections import Counter
@@ -91,12 +92,18 @@ def nursery(home: Home) -> Iterator[Nursery]:
         text=True,
         env=home.env,
         cwd=home.path,
+        umask=0,
+        start_new_session=True,
     )
     with process:
-        yield Nursery(process, home)
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(LIMIT)
+        try:
+            yield Nursery(process, home)
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(LIMIT)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # with the daemon that it waits for
 
 
 class Scenario:
@@ -311,6 +318,13 @@ def nobody_left(home: Home) -> None:
         return not pids
 
     until(gone)
+
+
+def loose(home: Home) -> list[str]:
+    """Return what of the state directory others may read, write or enter, with its mode."""
+    paths = [path for path in home.path.rglob("*") if path.name != "config.yaml"]
+    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in (home.path, *paths)}
+    return [f"{mode:o} {path.name}" for path, mode in modes.items() if mode & 0o077]
 
 
 def killed(status: int) -> bool:

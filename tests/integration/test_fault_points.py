@@ -17,6 +17,7 @@ from tests.integration.faultsweep import (
     judge,
     killed,
     last_session,
+    loose,
     nobody_left,
     nursery,
 )
@@ -68,6 +69,7 @@ TORN = [point for point, kind in POINTS.items() if kind is Kind.WRITE and point 
 
 
 def test_g17_a_kill_at_any_point_loses_nothing_that_was_shown(tmp_path: Path) -> None:
+    """Shown before the commit in `Writer._store`: `assert None == {'seq': ...}` in the judge."""
     with daemon_home(tmp_path) as home:
         home.configure(fake=(*log_option(home), "--memory", str(home.path / "memory")))
         _sweep(home)
@@ -89,6 +91,7 @@ def _sweep(home: Home) -> None:
                     assert home.run("daemon", "stop").code == 0
                 status = daemons.ended()
             assert killed(status) or status == 0, (arming, status)
+            assert loose(home) == [], (arming, "case 88: under a umask of 000, at any moment")
             nobody_left(home)
         assert daemons.start() is None
         judge(home, shown, accepted)

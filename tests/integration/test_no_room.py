@@ -77,6 +77,10 @@ def hold(home: Home, stack: ExitStack) -> socket.socket:
 def test_g28_without_descriptors_one_still_looks_and_ends_and_more_is_refused(
     tmp_path: Path, descriptors: int
 ) -> None:
+    """Without the test of `NARROW`: `DID NOT RAISE` for the run of the last client.
+
+    Where nobody makes way (`Slot.idle`): `daemon_frozen` for it, behind a hundred that do nothing.
+    """
     with daemon_home(tmp_path) as home, daemon(home, descriptors=descriptors):
         with client(home) as early:
             running = start(early, "say working\nhang", agent="fake")
@@ -192,6 +196,7 @@ def test_g28_a_disk_that_is_full_at_the_stop_and_at_the_start_is_said(tmp_path: 
 def test_row_32_an_audit_that_alone_cannot_be_written_denies_and_the_session_goes_on(
     tmp_path: Path,
 ) -> None:
+    """With `if True` for `if recorded or not allows`: `executed 1` and `executed 2` too."""
     with daemon_home(tmp_path) as home, daemon(home, "audit.write:1-2:eio,audit.write:3:short"):
         with client(home) as caller:
             done = home.path / "done"

@@ -1,5 +1,6 @@
 """One daemon per state directory: who holds the lock, who takes it over, what is in its way."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -210,3 +211,25 @@ def test_a_holder_that_was_stopped_is_called_frozen_g9(tmp_path: Path) -> None:
         error = refused(path)
         assert (error.code, error.data) == ("daemon_frozen", {"pid": process.pid})
         process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(errno.ENOSPC, "store_full"), (errno.EIO, "state_directory")]
+)
+def test_g28_a_lock_that_cannot_be_written_is_an_error_and_can_be_taken_afterwards(
+    tmp_path: Path, code: int, said: str
+) -> None:
+    path = tmp_path / "daemon.lock"
+
+    def faults(point: str) -> None:
+        if point == "lock.write":
+            raise OSError(code, os.strerror(code))
+
+    with pytest.raises(BridgeError) as caught:
+        DaemonLock(path, faults=faults).acquire()
+    assert caught.value.code == said
+    assert not held(path)
+    lock = DaemonLock(path)
+    lock.acquire()
+    assert held(path)
+    lock.release()
