@@ -88,6 +88,7 @@ EVENTS = (
         each=True,
         options=_SESSION,
         again=True,
+        always=False,  # one of them waits for the next minute before it loads its session again
     ),
     Event("client", "`kill -9` of the `acpbridge run`", ("client",), always=False),
     Event(

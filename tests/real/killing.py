@@ -43,7 +43,7 @@ class Figure:
         before: how many processes there were of those that are watched.
         left: who of them lived on, by the command's roles or the names of programs.
         ms: after so many milliseconds the last of them was gone; None if some were left.
-        shown: whether `status` showed all that were left; None where nobody was, or no daemon.
+        shown: whether `status` showed all that were left, with a warning; None where nobody was.
         swept_ms: the same after the start of the next daemon, where that had to end them.
         code: with which the user's command ended; None if it goes on.
     """
@@ -224,10 +224,12 @@ def _left(work: Work, watched: set[Seen]) -> set[Seen]:
 
 
 def _shown(it: Bridge, left: Mapping[str, set[Seen]]) -> bool:
-    """Tell whether `status` has everybody who is left, in the session whose it is."""
-    rows = {row["agentId"]: row for row in it.call("status")[1]["sessions"]}
+    """Tell whether `status` has everybody who is left, in the session whose it is, and warns."""
+    _, status = it.call("status")
+    rows = {row["agentId"]: row for row in status["sessions"]}
     return all(
         {row.pid for row in left[agent]} <= {p["pid"] for p in rows[agent]["processes"]}
+        and any(rows[agent]["key"] in w and "still does" in w for w in status["warnings"])
         for agent in left
         if left[agent]
     )

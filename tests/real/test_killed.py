@@ -51,10 +51,7 @@ def code_of(event: Event) -> int:
 def test_nothing_of_any_agent_is_left_and_its_user_is_told_g1_g3_g4_g5(
     event: Event, it: Bridge
 ) -> None:
-    """G1, G3, G4, G5 with real agents.
-
-    MUTANT
-    """
+    """G1, G3, G4, G5: with the guard's last kill loop deleted `hidden` is left of every agent."""
     outcome = measure(it, event)
     show(event, outcome)
     assert {agent: f.left for agent, f in outcome.agents.items()} == dict.fromkeys(EVERY, ())
