@@ -35,7 +35,7 @@ from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Surroundings
-from acpbridge.router.turns import Turn
+from acpbridge.router.turns import Turn, weight
 from acpbridge.runtimes.logins import login_source
 
 MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
@@ -112,12 +112,12 @@ class Accepting:
         else:
             session = self._known(request, requester)
             session.check_open()
-            session.inbox.reserve()
+            session.inbox.reserve(weight(request.content))
         with anyio.CancelScope(shield=True):
             try:
                 run = await self._put_on_record(session, requester, request, key, new=new)
             except BaseException:
-                session.inbox.release()
+                session.inbox.release(weight(request.content))
                 raise
         return self._submit(session, run, request, requester)
 
@@ -167,7 +167,7 @@ class Accepting:
             definition={"id": definition.id, "revision": self._around.config().revision},
         )
         session = self._make(record, definition)
-        session.inbox.reserve()
+        session.inbox.reserve(weight(request.content))
         self._directory.add(session)
         return session
 

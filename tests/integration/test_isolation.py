@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 from acpbridge.daemon import quick
+from acpbridge.daemon.server import AGENT_LINE, MAX_CLIENTS, STRANGER_LINE
 from acpbridge.daemon.wire import WIRE_VERSION
 from acpbridge.errors import BridgeError
 from tests.integration.daemon_home import Home, daemon_home, until
@@ -298,6 +301,46 @@ def _shout(sock: socket.socket, data: bytes) -> None:
         return
 
 
+SPEAK = """
+import json, socket, sys
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(sys.argv[1])
+file = sock.makefile("rb")
+def say(method, size, **params):
+    head = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    sock.sendall(head[:-1] + b" " * max(0, size - len(head)) + b"}\\n")
+    answer = json.loads(file.readline())
+    return answer["error"]["code"] if "error" in answer else 0
+said = [say("sessions", int(size)) for size in sys.argv[3:]] if sys.argv[2] == "-" else []
+hello = {"version": "0", "wire": int(sys.argv[2].strip("-") or 0)}
+if not said:
+    said = [say("hello", 0, **hello), *(say("sessions", int(size)) for size in sys.argv[3:])]
+print(json.dumps(said))
+"""
+
+
+def answers(home: Home, wire: str, *sizes: int, mark: str = "") -> list[int]:
+    """Send lines of so many bytes from a process of its own; return the code of each answer."""
+    words = [sys.executable, "-c", SPEAK, os.fspath(home.path / "daemon.sock"), wire]
+    env = {**home.env, "ACPBRIDGE_MARK": mark} if mark else home.env
+    done = subprocess.run(
+        [*words, *map(str, sizes)], capture_output=True, check=True, timeout=30, env=env
+    )
+    return list(json.loads(done.stdout))
+
+
+def test_g14_who_a_client_is_says_how_long_its_lines_may_be(home: Home, mine: quick.Quick) -> None:
+    """A line beyond the limit is lost and answered as an invalid request; the next one is read."""
+    key = ended(mine, "say here", agent="good", mode="session")["key"]
+    invalid, wire = -32600, str(WIRE_VERSION)
+    not_greeted = answers(home, "-", STRANGER_LINE - 10, STRANGER_LINE + 10)
+    assert not_greeted[1] == invalid
+    assert len(set(not_greeted)) == 1 or not_greeted[0] != 0
+    inside = answers(home, wire, AGENT_LINE - 10, AGENT_LINE + 10, 0, mark=f"{key}.x")
+    assert inside == [0, 0, invalid, 0]
+    assert answers(home, wire, AGENT_LINE + 10, 10 * MIB + 10, 0) == [0, 0, invalid, 0]
+
+
 def test_g14_a_client_that_ends_its_own_direction_is_still_answered(home: Home) -> None:
     with raw(home) as sock:
         sock.sendall(b'{"jsonrpc":"2.0","id":9,"method":"sessions","params":{}}\n')
@@ -310,10 +353,12 @@ def test_g14_a_client_that_ends_its_own_direction_is_still_answered(home: Home) 
 def test_g14_a_crowd_of_clients_that_say_nothing_holds_up_nobody(
     home: Home, mine: quick.Quick
 ) -> None:
-    crowd = [socket.socket(socket.AF_UNIX) for _ in range(500)]
+    crowd = [socket.socket(socket.AF_UNIX) for _ in range(MAX_CLIENTS)]
     try:
         for sock in crowd:
+            sock.settimeout(30)
             sock.connect(os.fspath(home.path / "daemon.sock"))
+        assert crowd[-1].recv(1) == b""  # with `mine` it is one too many
         others_get_on(mine)
     finally:
         for sock in crowd:
