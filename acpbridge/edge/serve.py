@@ -30,6 +30,9 @@ PROTOCOL_VERSION: Final = 1
 # What was said before the client closed its direction still goes out, if it is read. Seconds.
 LAST_WORDS: Final = 1.0
 
+# An agent's code may say so much without waiting, in its own process's memory. Bytes.
+SAID_AT_ONCE: Final = 256 * 1024 * 1024
+
 # Who is served where nothing more is said of the agent.
 ANYBODY: Final = AgentDefinition(id=AgentId("agent"), kind=RuntimeKind.PYTHON)
 
@@ -63,7 +66,9 @@ async def serve_streams(
     async with background() as tasks:
         face = _Face(runtime, definition, tasks)
         peer = Peer(silent_on_noise=False)
-        connection = Connection(receive, send, face, peer=peer, arrived=face.arrived)
+        connection = Connection(
+            receive, send, face, peer=peer, arrived=face.arrived, send_limit=SAID_AT_ONCE
+        )
         face.connection = connection
         async with connection:
             await connection.closed.wait()

@@ -35,7 +35,7 @@ from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Surroundings
-from acpbridge.router.turns import Turn
+from acpbridge.router.turns import Turn, weight
 from acpbridge.runtimes.logins import login_source
 
 MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
@@ -109,7 +109,7 @@ class Accepting:
         new = not request.session and not request.continue_last
         session = await self._new(request, requester) if new else self._known(request, requester)
         # Nothing was awaited since the look at the limits.
-        session.inbox.reserve()
+        session.inbox.reserve(weight(request.content))
         asking = self._directory.asking(requester)
         caller = None if asking is None else asking.turn
         with anyio.CancelScope(shield=True):
@@ -117,7 +117,7 @@ class Accepting:
                 run = await self._put_on_record(session, requester, request, key, new=new)
                 await self._check_still_wanted(session, run, caller)
             except BaseException:
-                session.inbox.release()
+                session.inbox.release(weight(request.content))
                 raise
         return self._submit(session, run, request, requester, caller)
 

@@ -1,6 +1,7 @@
 """One turn and the inbox it waits in: values with their events, no tasks."""
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,8 +13,23 @@ from acpbridge.model.sessions import CancelRung, Outcome, TurnState, WaitsFor
 
 _LADDER: Final = tuple(CancelRung)
 
-# Prompts that may wait in one session.
+# Prompts that may wait in one session, and their text in characters; one alone always may.
 INBOX_LIMIT: Final = 20
+INBOX_SIZE: Final = 32 * 1024 * 1024
+
+
+def weight(content: Iterable[Any]) -> int:
+    """Return how many characters all texts in blocks of content have."""
+    found, rest = 0, list(content)
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            found += len(value)
+        elif isinstance(value, Mapping):
+            rest += value.values()
+        elif isinstance(value, list | tuple):
+            rest += value
+    return found
 
 
 @dataclass(eq=False, slots=True)
@@ -122,6 +138,7 @@ class Inbox:
     def __init__(self) -> None:
         self._turns: deque[Turn] = deque()
         self._reserved = 0
+        self._size = 0
         self._news = anyio.Event()
 
     def __len__(self) -> int:
@@ -132,24 +149,34 @@ class Inbox:
         """How many turns wait or are just being put on record."""
         return len(self._turns) + self._reserved
 
-    def reserve(self) -> None:
+    def reserve(self, size: int = 0) -> None:
         """Keep room for a turn that is being put on record; `put` or `release` must follow.
+
+        Args:
+            size: its `weight`; the same as that of the request which is put.
 
         Raises:
             BridgeError: `busy`, when it is full.
         """
+        waiting = sum(weight(turn.request.content) for turn in self._turns) + self._size
+        if self.expected and waiting + size > INBOX_SIZE:
+            message = f"{waiting} characters of prompts wait already; {size} more are too many."
+            raise BridgeError("busy", message, data={"queueDepth": len(self._turns)})
         if self.expected >= INBOX_LIMIT:
             message = f"{INBOX_LIMIT} prompts wait already."
             raise BridgeError("busy", message, data={"queueDepth": len(self._turns)})
         self._reserved += 1
+        self._size += size
 
-    def release(self) -> None:
+    def release(self, size: int = 0) -> None:
         """Give up what `reserve` kept."""
         self._reserved -= 1
+        self._size -= size
 
     def put(self, turn: Turn) -> None:
         """Take a turn at the end, into the room that was kept for it."""
         self._reserved -= 1
+        self._size = max(0, self._size - weight(turn.request.content))
         self._turns.append(turn)
         self._news.set()
 

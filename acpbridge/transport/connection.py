@@ -112,6 +112,7 @@ class Connection(Owner):
             returns the result to write instead, the last look at what may have changed since.
         arrived: called inline with each call, in wire order with the notifications around it; its
             handler runs later, so that a cancel right behind a call may overtake it there.
+        send_limit: bytes unsent beyond which the other side is given up.
         long_lines: reads what the peer hands out unread; needed where it has an `unread_limit`.
 
     Attributes:
@@ -131,6 +132,7 @@ class Connection(Owner):
         answering: Callable[[Call, Any], Any] | None = None,
         arrived: Callable[[Call], None] | None = None,
         long_lines: LongLines | None = None,
+        send_limit: int = SEND_LIMIT,
     ) -> None:
         self._receive = receive
         self._send = send
@@ -139,6 +141,7 @@ class Connection(Owner):
         self._lost = lost or (lambda: BridgeError("connection_closed", "The other side is gone."))
         self._answering = answering or (lambda _call, result: result)
         self._arrived = arrived or (lambda _call: None)
+        self._send_limit = send_limit
         self._long_lines = long_lines or LongLines()
         self._waiters: dict[int, _Waiter] = {}
         self._scopes: dict[Call, anyio.CancelScope] = {}
@@ -260,7 +263,7 @@ class Connection(Owner):
     def _put(self, line: bytes) -> None:
         if not self._writable:
             return
-        if self._out_size > SEND_LIMIT:
+        if self._out_size > self._send_limit:
             if not self.given_up:
                 self.give_up(f"it has left {self._out_size} bytes unread and asks on")
         elif line:

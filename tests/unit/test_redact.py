@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acpbridge import redact
 from acpbridge.redact import DEEPEST, TOO_DEEP, Redactor, StreamRedactor
 
 # Built from parts, so that no scanner takes this file for a leak.
@@ -241,3 +242,26 @@ def test_no_text_takes_more_than_linear_time(piece: str) -> None:
     redactor.text(line.decode())
     # A guard: linear takes under half a second, quadratic takes minutes.
     assert time.process_time() - started < 10
+
+
+PARTS = (
+    "sk-" + "a" * 30, " ", "\n", "ghp_" + "b" * 25, "://u:p@", "x" * 50, "MIIB" * 20, "\\", '"',
+    "-----BEGIN RSA KEY-----", "-----END RSA KEY-----", "Authorization: abc", "AKIA" + "A" * 16,
+    "eyJ" + "a" * 10 + "." + "b" * 12 + "." + "c" * 9, "correct horse battery",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=40))
+def test_where_the_windows_lie_makes_no_difference(parts: list[str]) -> None:
+    """A long text is searched piece by piece: no secret across a border is missed (G26, G13).
+
+    Without the second match in `_matches` half a key block is left in clear.
+    """
+    redactor, text = Redactor([("MY_TOKEN", "correct horse battery")]), "".join(parts)
+    line = json.dumps({"text": text}).encode()
+    whole = redactor.text(text), redactor.json_line(line)
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr(redact, "WINDOW", 64)
+        patch.setattr(redact, "REACH", 900)
+        assert (redactor.text(text), redactor.json_line(line)) == whole

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acpbridge.model.permission import OptionKind, PermissionAsk, ToolKind
 from acpbridge.protocol import acp
-from acpbridge.protocol.toolcalls import REMEMBERED, ToolCalls
+from acpbridge.protocol.toolcalls import MAX_KEPT_BYTES, REMEMBERED, ToolCalls
 
 DIFF = {"type": "diff", "path": "/a", "oldText": None, "newText": "x"}
 JSON = st.recursive(
@@ -175,3 +175,28 @@ def test_any_announcement_gives_a_question_that_can_be_written(a: Any, b: Any, c
     shown = [subject.title, subject.raw_input, subject.content, subject.locations]
     json.dumps(shown, ensure_ascii=False, allow_nan=False).encode()
     assert isinstance(subject.kind, ToolKind)
+
+
+def test_what_is_kept_of_all_calls_is_bounded_in_bytes() -> None:
+    """G13: 512 calls of 100 KB each are forgotten from the oldest on, and so is a name of a MiB.
+
+    Without the second condition in `_upsert`: `assert 51429632 <= 4194304`.
+    """
+    calls = ToolCalls()
+    for number in range(512):
+        calls.update(
+            {
+                "update": {
+                    "sessionUpdate": "tool_call",
+                    "toolCallId": f"c{number}",
+                    "rawInput": {"text": "x" * 100_000},
+                }
+            }
+        )
+        calls.update({"update": {"sessionUpdate": "tool_call", "toolCallId": "n" * 2**20}})
+    kept = calls._calls
+    assert sum(len(json.dumps(dict(call.fields))) for call in kept.values()) <= MAX_KEPT_BYTES
+    assert "c511" in kept
+    assert "c0" not in kept
+    assert max(map(len, kept)) < 100
+    assert calls._size == sum(call.size for call in kept.values())

@@ -8,6 +8,7 @@ from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.messages import PromptRequest
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import TurnState, WaitsFor
+from acpbridge.router import turns
 from acpbridge.router.turns import INBOX_LIMIT, Inbox, Turn
 
 
@@ -122,3 +123,31 @@ async def test_news_comes_with_a_turn_and_not_before() -> None:
             put(inbox, turn())
         await inbox.news()
     assert heard == ["news"]
+
+
+def prompting(text: str) -> Turn:
+    content = ({"type": "text", "text": text}, {"type": "resource", "resource": {"text": text}})
+    requester, key = Requester(Role.OPERATOR), SessionKey.main(AgentId("a"))
+    return Turn("r", PromptRequest(requester, key, content), "2026-01-02T03:04:05+00:00")
+
+
+def test_g13_prompts_that_wait_are_bounded_by_their_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One alone may be of any length; what was reserved and released or put counts once.
+
+    Without the comparison with INBOX_SIZE: DID NOT RAISE.
+    """
+    monkeypatch.setattr(turns, "INBOX_SIZE", 1000)
+    inbox, long, short = Inbox(), prompting("x" * 1000), prompting("x" * 100)
+    size = turns.weight(long.request.content)
+    assert size == 2000 + len("texttextresource") - len("text")
+    inbox.reserve(size)
+    with pytest.raises(BridgeError, match="too many"):
+        inbox.reserve(1)
+    inbox.release(size)
+    for _ in range(4):
+        inbox.reserve(turns.weight(short.request.content))
+        inbox.put(short)
+    with pytest.raises(BridgeError, match="too many"):
+        inbox.reserve(turns.weight(short.request.content))
+    inbox.take()
+    inbox.reserve(turns.weight(short.request.content))

@@ -596,12 +596,10 @@ async def test_nothing_is_read_without_room() -> None:
         assert side.seen == [[0], [1], [2]]
 
 
-async def test_a_peer_that_asks_and_never_reads_is_given_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "SEND_LIMIT", 5_000)
+async def test_a_peer_that_asks_and_never_reads_is_given_up() -> None:
+    """G13, G14. Without the comparison in `_put` the other side floods on: HANG is reached."""
     with structlog.testing.capture_logs() as logs:
-        async with wired(buffered=0) as (connection, raw):
+        async with wired(buffered=0, send_limit=5_000) as (connection, raw):
             async with anyio.create_task_group() as tasks:
 
                 async def flood() -> None:
@@ -614,6 +612,80 @@ async def test_a_peer_that_asks_and_never_reads_is_given_up(
             # The bound, and the one message that was added last.
             assert connection._out_size <= 5_000 + 200
     assert any("unread and asks on" in entry.get("why", "") for entry in logs)
+
+
+async def test_one_who_takes_a_little_now_and_then_is_no_stalled_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G14: what counts is that bytes are taken, not that all are.
+
+    With the limit around the whole wait `drained` raises TimeoutError here.
+    """
+    monkeypatch.setattr(module, "SEND_BUFFER", 100)
+    monkeypatch.setattr(module, "SEND_PIECE", 50)
+    stalled = 0.4
+    async with wired(buffered=0) as (connection, raw):
+        connection.notify("m", {"a": "a" * 500})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connection.drained, stalled)
+            began = anyio.current_time()
+            while anyio.current_time() < began + 2 * stalled:
+                await anyio.wait_all_tasks_blocked()
+                await anyio.sleep(stalled / 4)
+                await raw.end.receive(50)
+            while connection._out_size > 100:
+                await raw.end.receive(50)
+        connection.notify("m", {"a": "a" * 500})
+        with pytest.raises(TimeoutError):
+            await connection.drained(stalled)
+
+
+async def test_who_waits_for_room_adds_one_message_each_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G14: of many followers of one client that wake together, one sends and the others wait on."""
+    monkeypatch.setattr(module, "SEND_BUFFER", 1000)
+    most = 0
+    async with wired(buffered=0) as (connection, raw):
+
+        async def follower() -> None:
+            nonlocal most
+            for _ in range(20):
+                await connection.drained()
+                connection.notify("m", {"a": "a" * 400})
+                most = max(most, connection._out_size)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(50):
+                tasks.start_soon(follower)
+            for _ in range(1000):
+                await raw.line()
+    assert most <= 1000 + 500
+
+
+async def test_others_get_on_between_two_pieces_of_a_flood() -> None:
+    """G13: what was read at once is not taken in at once.
+
+    Without `_make_way` in `_take_in` the other task gets on once, and `assert 0 > 5` fails.
+    """
+    side = Side()
+    got_on = 0
+
+    async def other() -> None:
+        nonlocal got_on
+        while len(side.seen) < 2000:
+            await anyio.lowlevel.checkpoint()
+            got_on += 0 < len(side.seen) < 2000
+
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(module, "BUSY", 0.0)
+    with monkey.context():
+        async with wired(side) as (_, raw), anyio.create_task_group() as tasks:
+            tasks.start_soon(other)
+            await raw.send(*({"method": "m", "params": [n]} for n in range(2000)))
+    monkey.undo()
+    assert side.seen == [[n] for n in range(2000)]
+    assert got_on > 5
 
 
 # All at once.
