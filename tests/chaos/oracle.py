@@ -217,6 +217,7 @@ class Records:
         outcomes: of the runs.
         changed: runs whose outcome is another than a client was told.
         endless: runs with an outcome whose log has no last event.
+        failures: codes of the turns that failed.
     """
 
     missing: list[str] = field(default_factory=list)
@@ -227,6 +228,7 @@ class Records:
     outcomes: Counter[str] = field(default_factory=Counter)
     changed: list[str] = field(default_factory=list)
     endless: list[str] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
 
 
 def records(client: Client, book: Book) -> Records:
@@ -245,6 +247,7 @@ def records(client: Client, book: Book) -> Records:
             for seq, seen in book.shown.get(key, {}).items()
             if kept.get(seq) != seen
         ]
+        found.failures.update(row["error"]["code"] for row in rows if row["type"] == "turn_failed")
         ends.update(row["turn"] for row in rows if row["type"] in ("turn_ended", "turn_failed"))
     for run in book.runs:
         try:
