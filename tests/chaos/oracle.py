@@ -195,7 +195,18 @@ class Measure:
 
 
 def measure(world: World) -> Measure:
-    """Look at the daemon from outside."""
+    """Look at the daemon from outside, once it lets go of nothing more."""
+    deadline = time.monotonic() + SETTLE_LIMIT
+    found = _measure(world)
+    while time.monotonic() < deadline:
+        time.sleep(SCAN_PAUSE)
+        before, found = found, _measure(world)
+        if found.descriptors == before.descriptors:
+            break
+    return found
+
+
+def _measure(world: World) -> Measure:
     daemon = world.daemon
     assert daemon is not None
     lines = (world_line.split() for world_line in _proc(daemon.pid, "status").splitlines())

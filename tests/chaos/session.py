@@ -4,7 +4,6 @@ A storm, in which the daemon is killed too; a steady part, in which one daemon s
 faults and is measured before and after; a rest; the checks.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -161,7 +160,6 @@ def _end_all(world: World, lanes: list[Lane]) -> None:
     for lane in lanes:
         lane.slot.close()
         lane.key = ""
-    time.sleep(1.0)  # what ended in a thread is let go of
 
 
 def _rest(result: Result, world: World, lanes: list[Lane]) -> None:
