@@ -3,10 +3,12 @@
 import argparse
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.plan import make_plan
-from tests.chaos.session import merged, run
+from tests.chaos.report import table
+from tests.chaos.session import Result, merged, run
 
 
 def main() -> int:
@@ -23,18 +25,22 @@ def main() -> int:
         for fault in make_plan(seed, options.seconds):
             print(fault)
         return 0
-    results = []
-    for number in range(seed, seed + options.seeds):
-        print(f"seed {number}", file=sys.stderr, flush=True)
-        if options.keep is not None:
-            options.keep.mkdir(mode=0o700)
-        results.append(run(number, options.seconds, options.keep))
-        for name, found in results[-1].broken.items():
-            print(f"  {name}: {len(found)}", *found[:4], sep="\n    ", file=sys.stderr, flush=True)
-    from tests.chaos.report import table
+    if options.keep is not None:
+        options.keep.mkdir(mode=0o700)
+    results: list[Result] = []
+    with suppress(KeyboardInterrupt):  # the figures of the runs that were finished are shown
+        for number in range(seed, seed + options.seeds):
+            print(f"seed {number}", file=sys.stderr, flush=True)
+            results.append(run(number, options.seconds, options.keep))
+            _complain(results[-1])
+    if results:
+        print(table(results))
+    return 0 if len(results) == options.seeds and not merged(results) else 1
 
-    print(table(results))
-    return 1 if merged(results) else 0
+
+def _complain(result: Result) -> None:
+    for name, found in result.broken.items():
+        print(f"  {name}: {len(found)}", *found[:4], sep="\n    ", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ Shown = tuple[str, str, str]  # epoch, type, what it says
 
 @dataclass(slots=True)
 class Run:
-    """An accepted run."""
+    """An accepted run; `daemon` is the pid of the one that accepted it."""
 
     run_id: str
     key: str
     token: str
     kind: str
+    daemon: int
     outcome: str = ""
 
 

@@ -195,7 +195,18 @@ class Measure:
 
 
 def measure(world: World) -> Measure:
-    """Look at the daemon from outside."""
+    """Look at the daemon from outside, once it lets go of nothing more."""
+    deadline = time.monotonic() + SETTLE_LIMIT
+    found = _measure(world)
+    while time.monotonic() < deadline:
+        time.sleep(SCAN_PAUSE)
+        before, found = found, _measure(world)
+        if found.descriptors == before.descriptors:
+            break
+    return found
+
+
+def _measure(world: World) -> Measure:
     daemon = world.daemon
     assert daemon is not None
     lines = (world_line.split() for world_line in _proc(daemon.pid, "status").splitlines())
@@ -217,6 +228,7 @@ class Records:
         outcomes: of the runs.
         changed: runs whose outcome is another than a client was told.
         endless: runs with an outcome whose log has no last event.
+        failures: codes of the turns that failed.
     """
 
     missing: list[str] = field(default_factory=list)
@@ -227,6 +239,7 @@ class Records:
     outcomes: Counter[str] = field(default_factory=Counter)
     changed: list[str] = field(default_factory=list)
     endless: list[str] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
 
 
 def records(client: Client, book: Book) -> Records:
@@ -245,6 +258,7 @@ def records(client: Client, book: Book) -> Records:
             for seq, seen in book.shown.get(key, {}).items()
             if kept.get(seq) != seen
         ]
+        found.failures.update(row["error"]["code"] for row in rows if row["type"] == "turn_failed")
         ends.update(row["turn"] for row in rows if row["type"] in ("turn_ended", "turn_failed"))
     for run in book.runs:
         try:

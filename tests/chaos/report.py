@@ -137,9 +137,13 @@ def _requests(results: Sequence[Result]) -> list[Line]:
     shown = sum(len(rows) for result in results for rows in result.book.shown.values())
     kept = sum(result.records.events for result in results)
     outcomes: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
     decided: Counter[str] = Counter()
     for result in results:
         outcomes.update(result.records.outcomes)
+        failures.update(result.records.failures)
+        refused.update(result.book.tally.errors)
         decided.update(a.decided or "not shown" for a in result.book.asked.values())
     endless = sum(len(result.records.endless) for result in results)
     executed = sum(result.executed for result in results)
@@ -153,10 +157,13 @@ def _requests(results: Sequence[Result]) -> list[Line]:
             f"{asked} / {replied}",
             "",
         ),
+        ("clients' requests refused, by code", _counted(refused), ""),
+        _zero(results, "internal errors", sent + runs),
         _zero(results, "agents' requests lost", asked),
         _zero(results, "agents' requests answered twice", asked),
         ("runs accepted, by outcome", f"{runs}: {_counted(outcomes)}", ""),
         ("of them without a last event in the log (cut off by a crash)", str(endless), ""),
+        ("turns that failed, by code", _counted(failures), ""),
         _zero(results, "runs lost", runs),
         _zero(results, "runs without an outcome", runs),
         _zero(results, "work that goes on after the end", runs),

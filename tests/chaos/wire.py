@@ -23,7 +23,7 @@ VERSION = re.findall(
     (Path(__file__).parents[2] / "acpbridge/__init__.py").read_text(encoding="utf-8"),
     re.MULTILINE,
 )[0]
-LIMIT = 20.0  # ten times what a call may take under load, in seconds
+LIMIT = 30.0  # ten times what a call may take under load, in seconds
 
 Take = Callable[[list[Any], Any], None]
 

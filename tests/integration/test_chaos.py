@@ -1,6 +1,6 @@
 """A short form of the seeded chaos: a daemon killed under load, and an observer that trusts nobody.
 
-`python -m tests.chaos --seed N --seconds 5` replays one of them; without arguments it runs longer.
+`python -m tests.chaos --seed N --seconds 4` replays one of them; without arguments it runs longer.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from tests.chaos.plan import make_plan
 from tests.chaos.session import run
 from tests.chaos.world import World
 
-SECONDS = 5.0
+SECONDS = 4.0
 
 
 def test_a_seed_gives_the_same_schedule_and_another_one_another() -> None:
