@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from acpbridge.daemon import quick
-from acpbridge.daemon.server import AGENT_LINE, MAX_CLIENTS, STRANGER_LINE
+from acpbridge.daemon.doorway import MAX_CLIENTS
+from acpbridge.daemon.server import AGENT_LINE, STRANGER_LINE
 from acpbridge.daemon.wire import WIRE_VERSION
 from acpbridge.errors import BridgeError
 from tests.integration.daemon_home import Home, daemon_home, until

@@ -70,7 +70,7 @@ def test_it_agrees_with_the_decoder_on_what_is_an_update(
     if isinstance(found, Notification):
         assert found.update is not None
         assert json.loads(spoilt)["params"]["update"] == json.loads(found.update)
-    elif not junk and update.get("sessionUpdate") not in acp.ACTED_ON:
+    elif not junk and update.get("sessionUpdate") not in envelope.ACTED_ON:
         raise AssertionError(found)
 
 
