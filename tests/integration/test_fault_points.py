@@ -69,7 +69,7 @@ TORN = [point for point, kind in POINTS.items() if kind is Kind.WRITE and point 
 
 
 def test_g17_a_kill_at_any_point_loses_nothing_that_was_shown(tmp_path: Path) -> None:
-    """Shown before the commit in `Writer._store`: `assert None == {'seq': ...}` in the judge."""
+    """Shown before the commit in `Writer._store`: `AssertionError: {'seq': 6, ...}`, not stored."""
     with daemon_home(tmp_path) as home:
         home.configure(fake=(*log_option(home), "--memory", str(home.path / "memory")))
         _sweep(home)
