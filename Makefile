@@ -3,7 +3,7 @@
 PYTHON ?= .venv/bin/python
 ARGS ?=
 
-.PHONY: help venv check test test-all real
+.PHONY: help venv check test test-all real reliability mutants sweep
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1: /p' $(MAKEFILE_LIST)
@@ -28,3 +28,12 @@ test-all: ## the unit tests on Python 3.11, 3.12 and 3.13, whichever are install
 real: ## the real agents, from npm, against a scripted model
 	$(PYTHON) -m tests.real.install
 	$(PYTHON) -m pytest -n 0 -m real tests/real $(ARGS)
+
+reliability: ## a minute of random faults, judged from outside; ARGS='--seeds 5' or '--seed N'
+	$(PYTHON) -m tests.chaos --seconds 45 $(ARGS)
+
+mutants: ## delete each guard in a copy, and see its test fail; ARGS='G6' for one rule
+	$(PYTHON) -m tests.mutants $(ARGS)
+
+sweep: ## kill the daemon at each pass of each fault point; about ten minutes
+	ACPBRIDGE_SWEEP=1 $(PYTHON) -m pytest -q -n 0 tests/integration/test_fault_points.py $(ARGS)
