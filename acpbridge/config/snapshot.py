@@ -50,7 +50,7 @@ class Limits(BaseModel):
     start_seconds: _Seconds = 30.0
     cold_start_seconds: _Seconds = 180.0
     permission_seconds: _Seconds = 300.0
-    max_message_bytes: Annotated[int, Field(strict=True, ge=64 * 1024, le=1024**3)] = 16 * 1024**2
+    max_message_bytes: Annotated[int, Field(strict=True, ge=64 * 1024, le=1024**3)] = 64 * 1024**2
     retention_days: Annotated[_Count, Field(le=36500)] = 90
     max_store_mb: Annotated[_Count, Field(le=1024**2)] | None = None
     max_rss_mb: _CountOrNone = 0

@@ -402,7 +402,7 @@ def test_the_revision_follows_the_text() -> None:
 def test_the_defaults_are_those_that_are_documented() -> None:
     documented = read(DOCUMENTED[DOCUMENTED.index("limits:") :])
     assert documented.limits == Limits()
-    assert Limits().max_message_bytes == 16 * 1024 * 1024
+    assert Limits().max_message_bytes == 64 * 1024 * 1024
 
 
 KEYS = st.sampled_from(
