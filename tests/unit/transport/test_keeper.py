@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpbridge.transport import keeper
-from acpbridge.transport.keeper import KillLoop, Order, Process
+from acpbridge.transport.helpers import kernel, killing, wire
+from acpbridge.transport.helpers.kernel import Process
+from acpbridge.transport.helpers.killing import KillLoop
+from acpbridge.transport.helpers.wire import Order
 
 FIELDS = b"%b %d 7 7 0 -1 4194560 111 0 0 0 30 12 0 0 20 0 %d 0 %d 4096 321 18446744073709551615"
 
@@ -44,13 +46,13 @@ def test_a_row_is_read_after_the_last_parenthesis_whatever_the_name_holds(name: 
 
 
 def test_this_process_is_read_as_the_kernel_knows_it() -> None:
-    me = keeper.read_process(os.getpid())
+    me = kernel.read_process(os.getpid())
     assert me is not None
     assert me.ppid == os.getppid()
     assert me.alive
-    assert keeper.process_table()[os.getpid()].start_ticks == me.start_ticks
-    assert len(keeper.boot_id()) == 36
-    assert keeper.read_process(2**22 + 1) is None
+    assert kernel.process_table()[os.getpid()].start_ticks == me.start_ticks
+    assert len(kernel.boot_id()) == 36
+    assert kernel.read_process(2**22 + 1) is None
 
 
 def test_a_zombie_is_dead_unless_other_threads_outlive_its_first() -> None:
@@ -62,19 +64,19 @@ def test_a_zombie_is_dead_unless_other_threads_outlive_its_first() -> None:
 
 def test_a_tree_has_parents_first_and_leaves_out_what_it_is_told_to() -> None:
     rows = table(row(1, 0), row(5, 1), row(9, 5), row(6, 9), row(7, 5), row(8, 1), row(3, 8))
-    assert [process.pid for process in keeper.tree_of(5, rows)] == [9, 7, 6]
-    assert [process.pid for process in keeper.tree_of(1, rows, skip=[5])] == [8, 3]
-    assert keeper.tree_of(77, rows) == []
+    assert [process.pid for process in kernel.tree_of(5, rows)] == [9, 7, 6]
+    assert [process.pid for process in kernel.tree_of(1, rows, skip=[5])] == [8, 3]
+    assert kernel.tree_of(77, rows) == []
 
 
 def test_a_tree_goes_on_below_a_zombie_but_does_not_name_it() -> None:
     rows = table(row(5, 1), row(6, 5, state=b"Z"), row(7, 6))
-    assert [process.pid for process in keeper.tree_of(5, rows)] == [7]
+    assert [process.pid for process in kernel.tree_of(5, rows)] == [7]
 
 
 def test_a_table_that_holds_a_circle_is_still_walked_once() -> None:
     rows = table(row(5, 6), row(6, 5))
-    assert [process.pid for process in keeper.tree_of(5, rows)] == [6]
+    assert [process.pid for process in kernel.tree_of(5, rows)] == [6]
 
 
 class World:
@@ -90,7 +92,7 @@ class World:
         return os.open(os.devnull, os.O_RDONLY)
 
     def send(self, process: Process, number: int) -> bool:
-        return keeper.send_signal(process.pid, process.start_ticks, number, process.ppid)
+        return killing.send_signal(process.pid, process.start_ticks, number, process.ppid)
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
     monkeypatch.setattr(os, "pidfd_open", pidfd_open)
     monkeypatch.setattr(signal, "pidfd_send_signal", pidfd_send_signal)
-    monkeypatch.setattr(keeper, "read_process", lambda pid: world.rows.get(pid))
+    monkeypatch.setattr(killing, "read_process", lambda pid: world.rows.get(pid))
     yield world
     for fd in opened:
         with pytest.raises(OSError, match="descriptor"):
@@ -119,7 +121,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def test_g6_a_signal_reaches_the_process_that_is_meant(world: World) -> None:
     world.rows = table(row(10, 5, ticks=100))
     assert world.send(world.rows[10], signal.SIGTERM)
-    assert keeper.send_signal(10, 100, signal.SIGKILL)
+    assert killing.send_signal(10, 100, signal.SIGKILL)
     assert world.sent == [(10, 100, signal.SIGTERM), (10, 100, signal.SIGKILL)]
 
 
@@ -141,7 +143,7 @@ def test_g6_a_number_that_nobody_has_is_no_error(world: World) -> None:
     assert not world.send(row(10, 5), signal.SIGKILL)
     world.rows = table(row(10, 5))
     del world.rows[10]
-    assert keeper.signal_all([row(10, 5)], signal.SIGKILL) == []
+    assert killing.signal_all([row(10, 5)], signal.SIGKILL) == []
 
 
 def test_g6_a_kill_loop_whose_numbers_are_reused_between_looks_kills_no_stranger(
@@ -229,13 +231,13 @@ def test_an_order_that_exec_would_change_is_refused(
 
 @given(st.sets(st.integers(1, 2**22), max_size=100))
 def test_pids_are_one_word_both_ways(pids: set[int]) -> None:
-    word = keeper.encode_pids(pids)
+    word = wire.encode_pids(pids)
     assert b" " not in word
-    assert keeper.decode_pids(word) == tuple(sorted(pids))
+    assert wire.decode_pids(word) == tuple(sorted(pids))
 
 
 def test_a_receipt_always_fits_into_one_message() -> None:
-    assert len(keeper.encode_pids(range(4_000_000, 4_100_000))) * 2 < keeper.MESSAGE_LIMIT
+    assert len(wire.encode_pids(range(4_000_000, 4_100_000))) * 2 < wire.MESSAGE_LIMIT
 
 
 def test_g2_a_look_that_failed_is_not_taken_for_an_empty_table(
@@ -244,7 +246,7 @@ def test_g2_a_look_that_failed_is_not_taken_for_an_empty_table(
     def refuse(*_: object) -> int:
         raise OSError(24, "Too many open files")
 
-    assert keeper.read_file("/proc/none") == b""
+    assert kernel.read_file("/proc/none") == b""
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(OSError, match="Too many"):
-        keeper.read_process(os.getpid())
+        kernel.read_process(os.getpid())
