@@ -32,7 +32,7 @@ OTHERWISE = {
     "transport/tree.py": "the sealed order of one start; the same",
     "transport/pipes.py": "below `faulty`, which has the points",
     "transport/memory.py": "no file, and no process at its other end",
-    "transport/connection.py": "sends by the stream that it is given: `faulty`",
+    "transport/outgoing.py": "sends by the stream that it is given: `faulty`",
     "transport/unix.py": "the socket of a daemon that is gone",
     "daemon/quick.py": "a client's side",
     "daemon/obstacles.py": "a rename before anything is opened; done or not, the start goes on",
