@@ -38,7 +38,7 @@ OTHERWISE = {
     "daemon/obstacles.py": "a rename before anything is opened; done or not, the start goes on",
     "runtimes/session_files.py": "an agent's own files; see its tests",
     "embed/opening.py": "the socket, at the end of an embedding program",
-    "app.py": "the socket, at the end",
+    "app/daemon.py": "the socket, at the end",
     "logs.py": "stderr of a process without a log file",
 }
 
