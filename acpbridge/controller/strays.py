@@ -14,8 +14,8 @@ from typing import Final
 from acpbridge.controller import census
 from acpbridge.controller.journal import Entry
 from acpbridge.controller.sweep import Swept
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper
+from acpbridge.transport.helpers import kernel, killing
 from acpbridge.transport.tree import NOBODY
 
 # What has lost its shim is looked at twice, so far apart: the keeper ends it meanwhile. Seconds.
@@ -118,8 +118,8 @@ class Strays:
         if not self.found():
             return []
         for pid, start_ticks in self.helpers():
-            kernel.send_signal(pid, start_ticks, signal.SIGCONT)
-        loop = kernel.KillLoop(self._rows)
+            killing.send_signal(pid, start_ticks, signal.SIGCONT)
+        loop = killing.KillLoop(self._rows)
         loop.run()
         return loop.survivors
 

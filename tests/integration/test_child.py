@@ -19,8 +19,8 @@ import pytest
 
 from acpbridge.errors import BridgeError
 from acpbridge.transport import child as child_module
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper, raise_descriptor_limit
+from acpbridge.transport.helpers import kernel
 from acpbridge.transport.program import resolve_program
 from acpbridge.transport.tree import Child, ChildSpec, ExitStatus, ProcessId
 

@@ -20,7 +20,7 @@ from acpbridge.controller.supervisor import Supervisor
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.redact import Redactor
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 from acpbridge.transport.tree import Child, KillReceipt
 from tests.integration.conftest import descendants
 

@@ -19,7 +19,7 @@ from acpbridge.controller import census
 from acpbridge.controller.evidence import judge
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.sweep import Swept, sweep
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, killing
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Observer
@@ -166,7 +166,7 @@ class Left:
         return found
 
     def _end_after(self, left: Entry) -> None:
-        self._stack.callback(kernel.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
+        self._stack.callback(killing.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
 
 
 @pytest.fixture
