@@ -19,6 +19,9 @@ from acpbridge.transport import keeper as kernel
 # A shim that is told to end needs milliseconds; its own kill loop gives up after its limit.
 SHIM_LIMIT: Final = kernel.KILL_LIMIT + 1.0
 
+# What could be killed at last is gone within this. Seconds.
+AGAIN_LIMIT: Final = 0.2
+
 # An idle daemon ends well within this after TERM; one that has trees to end is not waited for.
 TERM_LIMIT: Final = 1.0
 
@@ -123,8 +126,11 @@ def end_trees(trees: Mapping[str, Tree]) -> list[dict[str, Any]]:
     while empty < kernel.EMPTY_LOOKS and time.monotonic() - began < SHIM_LIMIT:
         time.sleep(LOOK_PAUSE)
         empty = 0 if _look(watched) else empty + 1
-    loop = kernel.KillLoop(lambda: list(_look(watched).values()))
-    loop.run()
+    rest = kernel.KILL_LIMIT
+    if not any(tree.shim.alive() for tree in watched.values()):
+        # What they could not end has had its time: it is tried once more, and named.
+        rest = max(AGAIN_LIMIT, rest - (time.monotonic() - began))
+    kernel.KillLoop(lambda: list(_look(watched).values()), rest).run()
     took = round((time.monotonic() - began) * 1000)
     table = kernel.process_table()
     return [_receipt(name, tree, table, took) for name, tree in watched.items()]
