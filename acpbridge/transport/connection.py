@@ -118,7 +118,7 @@ class Connection(Owner):
     Attributes:
         given_up: why the other side was let go, "" if it was not.
         on_noise: told inline of what was no message; cannot block, should not fail.
-        on_gone: told once that the other side is gone, before its open calls are cancelled; as that.
+        on_gone: the same, once the other side is gone, before its open calls are cancelled.
         first_noise: the first of it.
     """
 

@@ -138,8 +138,8 @@ def test_case_61_who_exits_before_the_session_is_open_is_quoted(
 def test_case_61_who_exits_with_a_question_open_takes_it_along(home: Home) -> None:
     """(c) during a prompt; and of a long stderr the end is quoted, of at most 16 KiB.
 
-    Without the call of `on_gone` in `Connection._gone` the reason is `withdrawn`: the cancelled call
-    comes before the death is known.
+    Without the call of `on_gone` in `Connection._gone` the reason is `withdrawn`: the call is
+    cancelled before the death is known.
     """
     with client(home) as daemon:
         run = start(daemon, "stderr-flood 40000\nstderr goodbye\nbg ask\nsay on\nhang")
