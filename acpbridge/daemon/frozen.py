@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from acpbridge.controller.evidence import Doubt, judge
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.daemon import lock
 from acpbridge.daemon.paths import Paths
@@ -74,7 +75,10 @@ def left_over(paths: Paths) -> list[dict[str, Any]]:
     Its helpers end that within two seconds, unless they were killed with it.
     """
     journal = Journal.read(paths.journal)
-    if journal is None or not journal.of_this_boot() or journal.daemon.alive():
+    if journal is None:
+        doubts = judge(kernel.process_table(), None, str(paths.home)).doubts
+        return [row for doubt in doubts if (row := _doubted(doubt)) is not None]
+    if not journal.of_this_boot() or journal.daemon.alive():
         return []
     watched = _everything(journal)
     reason = "is left of a daemon that is gone"
@@ -83,6 +87,14 @@ def left_over(paths: Paths) -> list[dict[str, Any]]:
         {"pid": row.pid, "name": row.name, "reason": reason, "next": following}
         for row in _look(watched).values()
     ]
+
+
+def _doubted(doubt: Doubt) -> dict[str, Any] | None:
+    row = kernel.read_process(doubt.entry.pid)
+    if row is None or row.start_ticks != doubt.entry.start_ticks:
+        return None
+    following = f"see ps -o pid,ppid,user,lstart,args -p {row.pid}"
+    return {"pid": row.pid, "name": row.name, "reason": doubt.reason, "next": following}
 
 
 def with_descendants(names: list[str], trees: Mapping[str, Tree]) -> dict[str, CloseReason]:
