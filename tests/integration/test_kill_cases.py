@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acpbridge.transport.keeper import KILL_LIMIT
 
+from acpbridge.transport.helpers.killing import KILL_LIMIT
 from tests.integration.conftest import descendants
 from tests.integration.daemon_home import Home, alive, daemon_home, until
 from tests.integration.traffic import Client, client, ended, start
