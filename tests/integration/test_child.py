@@ -27,7 +27,7 @@ from acpbridge.transport.tree import Child, ChildSpec, ExitStatus, ProcessId
 if TYPE_CHECKING:
     from tests.integration.conftest import Observer
 
-HANG = 15  # seconds; everything here takes milliseconds
+HANG = 60  # seconds; everything here takes milliseconds
 
 # An agent with children of every kind. Each says its kind on stdout once it is in place.
 AGENT = """

@@ -19,8 +19,6 @@ from fixtures import shell_agent
 from tests.integration.daemon_home import Home, alive, daemon_home, failed, until
 from tests.integration.traffic import client, start
 
-pytestmark = pytest.mark.timeout(60)
-
 PR_SET_DUMPABLE = 4  # linux/prctl.h
 
 

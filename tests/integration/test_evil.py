@@ -26,7 +26,7 @@ from tests.integration.conftest import descendants
 if TYPE_CHECKING:
     from tests.integration.conftest import Observer
 
-HANG = 30  # seconds; everything here takes milliseconds
+HANG = 60  # seconds; everything here takes milliseconds
 
 # Those that say so themselves: what a chain or a tracer has above it does not.
 QUIET = {"vforked": evil.CHAIN - 1, "traced": 1, "terminal": 0, "respawner": 1}
