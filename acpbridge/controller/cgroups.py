@@ -150,14 +150,7 @@ class Cgroups:
 
 
 def _end(group: Cgroup) -> set[int]:
-    def look() -> list[kernel.Process]:
-        return [row for row in group.rows() if not _spared(row.pid)]
-
-    def at_once(_: list[kernel.Process]) -> None:
-        if not any(_spared(row.pid) for row in group.rows()):
-            group.kill()
-
-    loop = killing.KillLoop(look, at_once=at_once)
+    loop = killing.KillLoop(group.agents, at_once=lambda _: group.kill_agents())
     loop.run()
     deadline = time.monotonic() + killing.KILL_LIMIT
     while group.populated() and not group.rows() and time.monotonic() < deadline:
@@ -166,11 +159,6 @@ def _end(group: Cgroup) -> set[int]:
     if not loop.survivors:
         group.remove()
     return loop.killed
-
-
-def _spared(pid: int) -> bool:
-    """Tell whether it is this process or one above it: an agent may have moved it in."""
-    return pid == os.getpid() or kernel.descends_from(os.getpid(), pid)
 
 
 def _own_group() -> str:

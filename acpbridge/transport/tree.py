@@ -240,12 +240,12 @@ class Child:
             if row is not None and row.start_ticks == top.start_ticks and row.pid not in found:
                 found.update({row.pid: row for row in (row, *kernel.tree_of(row.pid)) if row.alive})
         if self.cgroup is not None:
-            found.update({row.pid: row for row in self.cgroup.rows() if not _above_me(row.pid)})
+            found.update({row.pid: row for row in self.cgroup.agents()})
         return list(found.values())
 
     def _kill_at_once(self, _: list[kernel.Process]) -> None:
-        if self.cgroup is not None and not any(_above_me(row.pid) for row in self.cgroup.rows()):
-            self.cgroup.kill()
+        if self.cgroup is not None:
+            self.cgroup.kill_agents()
 
     async def _gone_within(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):
@@ -328,11 +328,6 @@ class Child:
             self._channel.send(word)
         except OSError:
             return  # the shim is gone, or stopped and its channel full: a kill is watched
-
-
-def _above_me(pid: int) -> bool:
-    """Tell whether a process is this one or above it: moved into a group, it is still no agent."""
-    return pid == os.getpid() or kernel.descends_from(os.getpid(), pid)
 
 
 def channel_pair(near: ExitStack, far: ExitStack) -> tuple[socket.socket, socket.socket]:

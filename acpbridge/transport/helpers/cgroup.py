@@ -8,6 +8,7 @@ import os
 
 from acpbridge.transport.helpers.kernel import (
     Process,
+    descends_from,
     lines_of,
     names_in,
     read_process,
@@ -45,6 +46,18 @@ class Cgroup:
                 if row is not None and row.alive:
                     found[row.pid] = row
         return list(found.values())
+
+    def agents(self) -> list[Process]:
+        """Return who lives in it, but not this process and those above it, whom an agent moved in.
+
+        For one who is no shim: a shim knows the members of its tree.
+        """
+        return [row for row in self.rows() if not _above_me(row.pid)]
+
+    def kill_agents(self) -> None:
+        """Have the kernel kill all that are in it, if they are agents all."""
+        if not any(_above_me(row.pid) for row in self.rows()):
+            self.kill()
 
     def populated(self) -> bool:
         """Ask the kernel whether anybody is in it; zombies do not count."""
@@ -84,6 +97,11 @@ class Cgroup:
                 if _is_folder(below):
                     found.append(below)
         return found
+
+
+def _above_me(pid: int) -> bool:
+    """Tell whether a process is this one or above it."""
+    return pid == os.getpid() or descends_from(os.getpid(), pid)
 
 
 def _is_folder(path: bytes) -> bool:

@@ -24,7 +24,6 @@ OUR_OWN = {
     "self.terminate",  # tree.Child
     "self.kill",
     "self._cgroup.kill",  # by the kernel, and only if no stranger is in the group
-    "self.cgroup.kill",
     "group.kill",
     "self._helpers.kill",  # line: of the guard, by its start time
     "self._router.kill",
