@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -223,17 +223,24 @@ def asked(sock: socket.socket, method: str, **params: Any) -> Any:
     return json.loads(line)["result"]
 
 
-def read_until(sock: socket.socket, follow: int, last: str) -> list[dict[str, Any]]:
-    """Read the events of a follower up to the first of a type."""
+def read_events(
+    sock: socket.socket, follow: int, enough: Callable[[list[dict[str, Any]]], bool]
+) -> list[dict[str, Any]]:
+    """Read the events of a follower until there are enough."""
     out: list[dict[str, Any]] = []
     with sock.makefile("rb") as file:
         for line in file:
             params = json.loads(line)["params"]
             assert params["follow"] == follow
             out += params["events"]
-            if out[-1]["type"] == last:
+            if enough(out):
                 break
     return out
+
+
+def read_until(sock: socket.socket, follow: int, last: str) -> list[dict[str, Any]]:
+    """Read the events of a follower up to the first of a type."""
+    return read_events(sock, follow, lambda events: bool(events[-1]["type"] == last))
 
 
 def check_numbers(events: list[dict[str, Any]]) -> None:
@@ -373,7 +380,7 @@ def test_g16_numbers_have_no_gap_from_replay_to_live_under_load(home: Home, mine
     until(lambda: newest(home, key) > 8000)
     with raw(home) as sock:
         number = asked(sock, "follow", key=key, after=0)["follow"]
-        seen = some_events(sock, number, 3000)
+        seen = read_events(sock, number, lambda events: len(events) >= 3000)
     assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
     with raw(home) as sock:
         number = asked(sock, "follow", key=key, after=seen[-1]["seq"])["follow"]
@@ -381,18 +388,6 @@ def test_g16_numbers_have_no_gap_from_replay_to_live_under_load(home: Home, mine
     check_numbers([*seen, *rest])
     said = [e["update"]["content"]["text"] for e in [*seen, *rest] if e["type"] == "update"]
     assert [text.partition(";")[0] for text in said] == [f"chunk {n}" for n in range(10000)]
-
-
-def some_events(sock: socket.socket, follow: int, least: int) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = []
-    with sock.makefile("rb") as file:
-        for line in file:
-            params = json.loads(line)["params"]
-            assert params["follow"] == follow
-            out += params["events"]
-            if len(out) >= least:
-                break
-    return out
 
 
 def test_g16_a_new_epoch_goes_on_with_the_next_number(tmp_path: Path) -> None:
