@@ -258,7 +258,8 @@ def kill_text(results: Sequence[Row]) -> str:
 
 def _receipt_line(result: Row) -> str:
     killed = _pids(result.get("killed", ())) or "no process"
-    text = f"{shown(result.get('key'))}: killed {killed} in {result.get('tookMs')} ms"
+    whose = shown(result.get("key") or "in no session")
+    text = f"{whose}: killed {killed} in {result.get('tookMs')} ms"
     left = _pids(result.get("survivors", ()))
     return f"{text}; LEFT: {left}" if left else f"{text}; nothing is left"
 

@@ -122,9 +122,9 @@ class CancelReceipt:
 
 @dataclass(frozen=True, slots=True)
 class KillReceipt:
-    """What of one session is proven dead, and what is left."""
+    """What of one session, or of what nobody owned (its key is None), is proven dead or left."""
 
-    key: SessionKey
+    key: SessionKey | None
     killed: tuple[int, ...]
     survivors: tuple[int, ...]
     took_ms: int
@@ -132,7 +132,7 @@ class KillReceipt:
     def to_json(self) -> dict[str, Any]:
         """Return the shape of one result of `kill --json`."""
         return {
-            "key": str(self.key),
+            "key": None if self.key is None else str(self.key),
             "killed": list(self.killed),
             "survivors": list(self.survivors),
             "tookMs": self.took_ms,
@@ -327,6 +327,10 @@ class RouterApi(Protocol):
             BridgeError: what was wrong with a key, once all the others are ended: its data has
                 their receipts as `results`, and `unknown` with each wrong key and its error.
         """
+        ...
+
+    async def end_unowned(self, requester: Requester) -> list[KillReceipt]:
+        """End what nobody owns and is proven ours; a receipt if there was any. No agent may."""
         ...
 
     async def matching(self, agent: str, requester: Requester) -> list[str]:
