@@ -163,7 +163,7 @@ def _end(group: kernel.Cgroup) -> set[int]:
         group.kill()  # in a pid namespace that we do not see
         time.sleep(kernel.ROUND_PAUSE)
     if not loop.survivors:
-        group.remove()
+        group.remove(kernel.KILL_LIMIT)
     return loop.killed
 
 
