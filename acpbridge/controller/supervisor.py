@@ -307,6 +307,7 @@ class Supervisor(Owner):
             home=self._home,
             above=self._above,
             left=self._strays.left(),
+            group=census.group(me.pid),
         )
         if now != self._written:
             now.write(self._path, self._faults, self._folder)
