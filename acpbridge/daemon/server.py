@@ -16,6 +16,7 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
+from acpbridge.daemon.crowd import Crowd, Turnstile
 from acpbridge.daemon.doorway import Doorway, Slot
 from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import check_idle
@@ -80,6 +81,7 @@ class Server:
         self._duties = duties
         self._ids = count(1)
         self._door = Doorway()
+        self._crowd = Crowd(self._door.most)
         self._left_at = anyio.current_time()
 
     def idle_since(self) -> float | None:
@@ -117,9 +119,13 @@ class Server:
                     await self._duties.denied(peer.pid, peer.uid)
                     return
                 requester = await self._requester(stream, peer.pid, peer.uid)
-                client = _Client(stream, self._router, self._duties, requester)
-                client.slot = slot
-                await client.run()
+                with self._crowd.counted(requester, narrow=slot is not None) as welcome:
+                    if not welcome:
+                        return
+                    client = _Client(stream, self._router, self._duties, requester)
+                    client.slot = slot
+                    client.turnstile = self._crowd.turnstile(requester)
+                    await client.run()
         except OSError as error:
             log.info("client lost", error=str(error))
         except Exception:
@@ -127,9 +133,14 @@ class Server:
             log.exception("client failed")
 
     async def _requester(self, stream: SocketStream, pid: int, uid: int) -> Requester:
-        owner = await anyio.to_thread.run_sync(self._duties.owner_of, pid)
-        if owner is None and not still_there(stream):
-            owner = ""  # whoever has its number now is not the one that connected
+        owner = self._crowd.known(pid)
+        if owner is None:
+            judges = self._crowd.judges
+            owner = await anyio.to_thread.run_sync(self._duties.owner_of, pid, limiter=judges)
+            if owner is None and not still_there(stream):
+                owner = ""  # whoever has its number now is not the one that connected
+            elif owner:
+                self._crowd.remember(pid, owner, lambda: still_there(stream))
         client = f"c{next(self._ids)}"
         if owner is None:
             return Requester(Role.OPERATOR, pid=pid, uid=uid, client_id=client)
@@ -150,6 +161,7 @@ class _Client:
         self._duties = duties
         self._who = requester
         self.slot: Slot | None = None
+        self.turnstile = Turnstile(None)
         self._greeted = anyio.Event()
         self._following: dict[int, anyio.CancelScope] = {}
         self._numbers = count(1)
@@ -218,7 +230,8 @@ class _Client:
         if not self._greeted.is_set() and call.method != HELLO:
             raise BridgeError("invalid_message", "Say hello first.")
         with nullcontext() if self.slot is None else self.slot.serving(call.method):
-            return await method(params)
+            async with self.turnstile.serving(call.method):
+                return await method(params)
 
     # ---- Calls ----
 
