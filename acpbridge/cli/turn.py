@@ -19,6 +19,7 @@ from acpbridge.cli.questions.asking import Asking, Inbox, Terminal
 from acpbridge.cli.silence import tell_when_frozen
 from acpbridge.cli.terminal.screen import Screen, screen_of
 from acpbridge.cli.views.formats import View, view_of
+from acpbridge.cli.views.reading import why_cancelled
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_INTERRUPTED, EXIT_OK, BridgeError
@@ -195,7 +196,8 @@ class Drive:
         elif last["type"] == "turn_ended" and last.get("stopReason") != "end_turn":
             reason = " ".join(lines(str(last.get("stopReason"))))
             if not self._screen.live:  # where its summary has said so
-                await self._screen.say(f"the turn ended: {reason}", fg="yellow")
+                why = why_cancelled(last)
+                await self._screen.say(f"the turn ended: {reason}{why}", fg="yellow")
         return exits.exit_code(last, denied=self._denied, interrupted=self._interrupted)
 
     async def _fail(self, error: BridgeError) -> None:

@@ -4,6 +4,7 @@ It is the `SessionHost` that a runtime sees. Every event goes through here into 
 outcome is on record before anybody is told that the turn is over.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,6 +58,8 @@ class Host:
         key: of the session.
         turn: the turn under way; None between two.
         closing: whether the session is being ended, so that nothing is allowed any more.
+        because: why it is being ended, told with the turn that ends with it; None is not told.
+        gone: tells whether the agent is gone that asks.
     """
 
     def __init__(self, key: SessionKey, services: Services, *, allow_bypass: bool = False) -> None:
@@ -65,6 +68,8 @@ class Host:
         self._allow_bypass = allow_bypass
         self.turn: Turn | None = None
         self.closing = False
+        self.because: str | None = None
+        self.gone: Callable[[], bool] = lambda: False
         self._held_up = 0
 
     # ---- What a runtime asks ----
@@ -120,9 +125,10 @@ class Host:
         return decision
 
     def _why_withdrawn(self) -> Reason:
-        """Return why a question lost its agent: by its wish, or killed past this frozen daemon."""
-        killed = self._services.killed_past(str(self.key)) is not None
-        return Reason.KILLED if killed else Reason.WITHDRAWN
+        """Return why a question lost its agent: by its wish, by its end, or killed past us."""
+        if self._services.killed_past(str(self.key)) is not None:
+            return Reason.KILLED
+        return Reason.AGENT_DIED if self.gone() else Reason.WITHDRAWN
 
     def _unwanted(self, turn: Turn | None) -> bool:
         return self.closing or (turn is not None and turn.cancelling)
@@ -180,6 +186,8 @@ class Host:
         fields: dict[str, Any] = {"stopReason": reason, "result": dict(result.raw)}
         if "usage" in result.raw:
             fields["usage"] = result.raw["usage"]
+        if outcome is Outcome.CANCELLED:
+            fields |= self._why_cancelled()
         await self._finish(turn, _Ending(outcome, Fact("turn_ended", fields), reason))
 
     async def fail(self, turn: Turn, error: BridgeError | None) -> None:
@@ -203,8 +211,13 @@ class Host:
     async def cancelled(self, turn: Turn) -> None:
         """End a turn as cancelled, whether it ever ran or not."""
         turn.cancelling = True
-        event = Fact("turn_ended", {"stopReason": "cancelled", "result": {}})
+        values = {"stopReason": "cancelled", "result": {}, **self._why_cancelled()}
+        event = Fact("turn_ended", values)
         await self._finish(turn, _Ending(Outcome.CANCELLED, event, "cancelled"))
+
+    def _why_cancelled(self) -> dict[str, str]:
+        """Return what a turn was cancelled with, where it was more than the turn."""
+        return {"because": self.because} if self.closing and self.because else {}
 
     def mark_cancelling(self, turn: Turn) -> None:
         """From now on the turn's outcome is `cancelled`, and so is all that it asks (row 15)."""

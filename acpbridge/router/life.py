@@ -199,6 +199,7 @@ class Life:
 
     async def _with_agent(self, agent: RuntimeSession, turn: Turn | None) -> None:
         self.agent = agent
+        self._host.gone = lambda: agent.gone
         self._host.emit(Fact("process_started", {"pid": agent.pid}))
         try:
             opened = await self._open(agent, fresh=self._may_begin_anew(turn))
@@ -290,6 +291,7 @@ class Life:
         """A person killed it while this daemon was frozen: that was an end, and no death."""
         self._services.broker.withdraw(self._host.key, Reason.KILLED)
         self._host.closing = True
+        self._host.because = self.killed_past
         if self._host.turn is not None:
             self._host.mark_cancelling(self._host.turn)
 

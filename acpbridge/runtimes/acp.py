@@ -138,6 +138,10 @@ class _AcpSession:
     def tool_running(self) -> bool:
         return self._client.tools.running
 
+    @property
+    def gone(self) -> bool:
+        return self.controller.gone
+
     async def open(self, how: Opening) -> Mapping[str, Any]:
         spec, controller = self._spec, self.controller
         setup = Setup(

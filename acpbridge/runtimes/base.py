@@ -140,6 +140,11 @@ class RuntimeSession(Protocol):
         """Whether a tool call was announced that has not ended."""
         ...
 
+    @property
+    def gone(self) -> bool:
+        """Whether nothing comes from it any more; it may still be on its way out."""
+        ...
+
     async def open(self, how: Opening) -> Mapping[str, Any]:
         """Open the agent's session, in its asking mode; return the agent's raw result.
 

@@ -133,6 +133,10 @@ class _PythonSession:
     def tool_running(self) -> bool:
         return self._running is not None and self._running.turn.tools_running > 0
 
+    @property
+    def gone(self) -> bool:
+        return self._stopped.is_set()
+
     async def open(self, how: Opening) -> Mapping[str, Any]:
         self._check_up()
         if not isinstance(how, New):

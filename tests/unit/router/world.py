@@ -156,6 +156,10 @@ class Agent:
         self._over = anyio.Event()
 
     @property
+    def gone(self) -> bool:
+        return self.dead.is_set()
+
+    @property
     def capabilities(self) -> Mapping[str, Any]:
         resume: dict[str, Any] = {"resume": {}} if "resume" in self.script.caps else {}
         load = "load" in self.script.caps
