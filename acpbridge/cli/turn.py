@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from acpbridge.cli import exits, moments
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.mode import ModeWarning
-from acpbridge.cli.output import error_lines, lines, on_terminal
+from acpbridge.cli.output import command_line, error_lines, lines, on_terminal
 from acpbridge.cli.questions.asking import Asking, Inbox, Terminal
 from acpbridge.cli.silence import tell_when_frozen
 from acpbridge.cli.terminal.screen import Screen, screen_of
@@ -177,6 +177,10 @@ class Drive:
 
     def _lost(self, error: BridgeError) -> EventLine:
         """Return the end that nobody is left to tell: the daemon is gone in mid-turn."""
+        if error.code == "connection_closed":
+            # To run the command again would begin all anew.
+            going_on = command_line(self._home, "run", "--session", str(self._receipt["key"]))
+            error.hint = f"Its agents ended with it. Go on with the session: {going_on}"
         value = {
             "seq": None,
             "epoch": None,
