@@ -62,7 +62,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "start_timeout": ErrorKind(
         INTERNAL_ERROR,
         EXIT_AGENT,
-        "Raise limits.startSeconds if the agent is only slow, else: acpbridge doctor AGENT.",
+        "Raise limits.startSeconds if the agent is only slow; else its command may not speak ACP.",
     ),
     "protocol_version": ErrorKind(
         INTERNAL_ERROR, EXIT_AGENT, "Install a version of the agent that speaks ACP version 1."

@@ -173,7 +173,9 @@ def status_text(status: Row, questions: Sequence[Row] = (), width: int = 0) -> s
     ]
     for line in columns(unowned):
         out += hanging(line, width, "")
-    out += [f"  {shown(p['next'])}" for p in status.get("unowned", ()) if p.get("next")]
+    # Often the same for all of them.
+    following = (p.get("next") for p in status.get("unowned", ()))
+    out += dict.fromkeys(f"  {shown(what)}" for what in following if what)
     for warning in status.get("warnings", ()):
         out += hanging(f"warning: {shown(warning)}", width, "")
     return "\n".join(out)
@@ -204,6 +206,10 @@ def _session_lines(row: Row, questions: Sequence[Row], at: str, width: int) -> l
     ]
     if row.get("parentKey"):
         facts.append(("parent", shown(row["parentKey"])))
+    if row.get("state") == "interrupted":
+        facts.append(
+            ("why", "the daemon ended while a turn ran; the next prompt goes on from there")
+        )
     error = row.get("lastError")
     if error:
         facts.append(("last error", f"{shown(error.get('code'))}: {shown(error.get('message'))}"))

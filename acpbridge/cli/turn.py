@@ -180,7 +180,7 @@ class Drive:
         if error.code == "connection_closed":
             # To run the command again would begin all anew.
             going_on = command_line(self._home, "run", "--session", str(self._receipt["key"]))
-            error.hint = f"Its agents ended with it. Go on with the session: {going_on}"
+            error.hint = f"Go on with the session: {going_on}"
         value = {
             "seq": None,
             "epoch": None,

@@ -150,6 +150,7 @@ _HAPPENED: Final[Mapping[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "permission_decided": lambda event: [decided(event)],
     "process_started": _process,
     "process_exited": _process,
+    "session_closed": lambda event: [f"session closed ({escape(str(event.get('reason')))})"],
     "mode_changed": lambda event: [f"mode: {escape(str(event.get('mode', '')))}"],
 }
 

@@ -105,7 +105,7 @@ def test_status_shows_questions_errors_and_warnings() -> None:
     row = session(state="died", lastError=error, parentKey="agent:fake:acp:1", processes=[])
     asked = {"id": "q1", "sessionKey": row["key"], "kind": "execute", "title": "rm x"}
     other = {"id": "q2", "sessionKey": "another"}
-    lost = [{"pid": 7, "name": "sleep", "reason": "marker"}]
+    lost = [{"pid": pid, "name": "sleep", "reason": "marker", "next": "look"} for pid in (7, 8)]
     shown = status(sessions=[row], warnings=["beware"], unowned=lost)
     text = tables.status_text(shown, [asked, other])
     for part in ("died (agent_died)", "agent_died: gone", "agent:fake:acp:1", "warning: beware"):
@@ -114,6 +114,12 @@ def test_status_shows_questions_errors_and_warnings() -> None:
     assert "execute: rm x" in text
     assert "q2" not in text
     assert "unowned  7  sleep  marker" in text
+    assert text.count("  look") == 1
+
+
+def test_an_interrupted_session_says_why_it_is() -> None:
+    text = tables.status_text(status(sessions=[session(state="interrupted")]))
+    assert "the daemon ended while a turn ran" in text
 
 
 def test_without_a_daemon_or_a_session_it_is_said() -> None:
