@@ -286,6 +286,7 @@ class Life:
         """A person killed it while this daemon was frozen: that was an end, and no death."""
         self._services.broker.withdraw(self._host.key, Reason.KILLED)
         self._host.closing = True
+        self._host.because = self.killed_past
         if self._host.turn is not None:
             self._host.mark_cancelling(self._host.turn)
 

@@ -70,6 +70,7 @@ def no_room(error: OSError) -> BridgeError:
     return BridgeError(
         "start_failed",
         f"There is no room for another agent: {error.strerror}.",
+        hint="End a session, or start the daemon with larger limits (ulimit -n, ulimit -u).",
         data={"errno": errno.errorcode.get(error.errno or 0)},
     )
 
