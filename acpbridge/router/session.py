@@ -111,6 +111,11 @@ class Session:
         return self.live or busy or self._restart is not None
 
     @property
+    def has_place(self) -> bool:
+        """Whether it holds one of the places for processes."""
+        return self._services.places.holds(self._life)
+
+    @property
     def at_rest(self) -> bool:
         """Whether nothing of it runs, waits, or is still being written down."""
         return not self.active and self._gone is None
