@@ -82,8 +82,7 @@ class Session:
         self._life: Life | None = None
         self._cancelling = Cancelling(self._host, self.inbox, lambda: self._life)
         self._restart: RestartOrder | None = None
-        self._gone = anyio.Event()
-        self._gone.set()
+        self._gone: anyio.Event | None = None  # while its task runs; set once that has ended
 
     def __repr__(self) -> str:
         return f"Session({self.key}, {self.record.state}, {len(self.inbox)} waiting)"
@@ -119,7 +118,7 @@ class Session:
     @property
     def at_rest(self) -> bool:
         """Whether nothing of it runs, waits, or is still being written down."""
-        return not self.active and self._gone.is_set()
+        return not self.active and self._gone is None
 
     @property
     def closed(self) -> bool:
@@ -182,7 +181,7 @@ class Session:
         """Take a turn into the room reserved for it; tell whether `serve` must be started."""
         self.inbox.put(turn)
         self._host.queue(turn, len(self.inbox))
-        if self._gone.is_set():
+        if self._gone is None:
             self._gone = anyio.Event()
             return True
         return False
@@ -219,7 +218,7 @@ class Session:
         """
         order = self._ordered(env, force=force, fresh=fresh)
         # Nothing was awaited: no turn has come in between, and none is begun any more.
-        if self._gone.is_set():
+        if self._gone is None:
             self._gone = anyio.Event()
             start(self)
         try:
@@ -299,8 +298,10 @@ class Session:
             if life is not None:
                 left = await life.end(turn, grace, first)
         with anyio.move_on_after(GONE_WAIT):
-            await self._gone.wait()
+            if self._gone is not None:
+                await self._gone.wait()
             await self._closing.finish()
+        self._forget_caller()
         return left
 
     # ---- The task ----
@@ -330,7 +331,15 @@ class Session:
             if self.closing:
                 with anyio.CancelScope(shield=True):
                     await self._closing.finish()
-            self._gone.set()
+            self._forget_caller()
+            gone, self._gone = self._gone, None
+            if gone is not None:
+                gone.set()
+
+    def _forget_caller(self) -> None:
+        """Keep nothing of a closed session's callers: nothing is started for it any more."""
+        if self.closed:
+            self.env, self.mcp_servers = {}, ()
 
     def _ended(self) -> BridgeError:
         return BridgeError("session_closed", f"The session {self.key} was ended meanwhile.")
