@@ -16,11 +16,11 @@ import structlog
 from acpbridge import logs
 from acpbridge.app.setup import Base, Setup
 from acpbridge.controller.bounds import bounds
-from acpbridge.controller.containment import containment_of
+from acpbridge.controller.containment import ShimContainment, containment_of
 from acpbridge.controller.errands import Errands
 from acpbridge.controller.journal import Journal, without_journal
 from acpbridge.controller.supervisor import Supervisor
-from acpbridge.controller.sweep import sweep
+from acpbridge.controller.sweep import Swept, sweep
 from acpbridge.daemon import killed
 from acpbridge.daemon.system import RandomIds
 from acpbridge.errors import BridgeError
@@ -87,14 +87,7 @@ async def open_router(
         base.notices.append(notice)
         log.warning("notice", text=notice)
     containment = containment_of(paths.home)
-    if Journal.damaged(paths.journal):
-        base.notices.append(without_journal(paths.journal))
-        log.warning("the process journal is damaged", path=str(paths.journal))
-    swept = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
-    killed_now = {*swept.killed, *await anyio.to_thread.run_sync(containment.sweep)}
-    if killed_now:
-        ended = f"{len(killed_now)} processes of an earlier daemon were ended"
-        base.notices.append(f"{ended}: {', '.join(map(str, sorted(killed_now)))}")
+    swept = await _end_the_earlier(base, containment)
     supervisor = Supervisor(
         paths.journal, containment, base.redactor.text, faults, nofile=setup.nofile, swept=swept
     )
@@ -120,6 +113,20 @@ async def open_router(
                 yield Opened(router, supervisor, audit)
     finally:
         audit.close()
+
+
+async def _end_the_earlier(base: Base, containment: ShimContainment) -> Swept:
+    """End what an earlier daemon left, and say so."""
+    paths = base.setup.paths
+    if Journal.damaged(paths.journal):
+        base.notices.append(without_journal(paths.journal))
+        log.warning("the process journal is damaged", path=str(paths.journal))
+    swept = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
+    killed_now = {*swept.killed, *await anyio.to_thread.run_sync(containment.sweep)}
+    if killed_now:
+        ended = f"{len(killed_now)} processes of an earlier daemon were ended"
+        base.notices.append(f"{ended}: {', '.join(map(str, sorted(killed_now)))}")
+    return swept
 
 
 def _audit(base: Base) -> Audit:
