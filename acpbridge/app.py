@@ -421,5 +421,5 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
                 if patience.cancelled_caught:
                     log.warning("the stop was cut short", seconds=STOP_LIMIT)
         if lock.in_place():  # else the socket is another daemon's
-            paths.socket.unlink(missing_ok=True)
+            unix.remove(paths.socket)
     log.info("stopped")
