@@ -11,9 +11,9 @@ import click
 
 from acpbridge.cli import keys, options
 from acpbridge.cli.options import KILL_LIMIT, LONGEST_GRACE
-from acpbridge.cli.output import print_json
+from acpbridge.cli.output import command_line, print_json, say
 from acpbridge.cli.reaching import no_daemon
-from acpbridge.cli.root import paths
+from acpbridge.cli.root import home, paths
 from acpbridge.daemon.quick import Quick, connect
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK
 from acpbridge.model.display import escape
@@ -48,7 +48,8 @@ def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: b
 
     What the turn's agent has asked of other sessions is cancelled with it; the sessions stay. The
     agent is asked first; if that is not enough its session and its input are closed, and then
-    it is killed. Exit status 0 when no turn is left running, however far that had to go.
+    it is killed. Exit status 0 when no turn is left running, however far that had to go. An agent
+    may keep a command that its turn has started: it is named, and ends with the session.
     """
     began = time.monotonic()
     receipt = _on_one(
@@ -65,6 +66,12 @@ def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: b
         took = round((time.monotonic() - began) * 1000)
         ended = "no turn is left running" if receipt["turnEnded"] else "the turn STILL RUNS"
         click.echo(f"{escape(receipt['key'])}: {ended} (rung: {receipt['rung']}, {took} ms)")
+    # An older daemon says nothing of children, nor of what is left.
+    for one in (receipt, *receipt.get("children", ())):
+        if one.get("left"):
+            pids = ", ".join(map(str, one["left"]))
+            end = command_line(home(ctx), "kill", one["key"])
+            say(f"what a turn of {escape(one['key'])} started still runs: {pids}; end it: {end}")
     return EXIT_OK if receipt["turnEnded"] else EXIT_FAILURE
 
 
