@@ -59,9 +59,9 @@ from acpbridge.runtimes.inventory import default_agent
 from acpbridge.runtimes.python import Agent, PythonRuntime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport import unix
 from acpbridge.transport.child import raise_descriptor_limit
+from acpbridge.transport.helpers import kernel
 from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from acpbridge.controller.ownfile import read_own
 from acpbridge.model.faults import Faults, no_faults
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 VERSION: Final = 1
 

@@ -14,8 +14,8 @@ from typing import Final
 from acpbridge.controller import census
 from acpbridge.controller.journal import Entry
 from acpbridge.controller.sweep import Swept
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper
+from acpbridge.transport.helpers import kernel, killing
 from acpbridge.transport.tree import NOBODY
 
 # What has lost its shim is looked at twice, so far apart: the keeper ends it meanwhile. Seconds.
@@ -131,7 +131,7 @@ class Strays:
         if not found:
             return []
         tried = all(info.pid in named for info in found)
-        _, left = self._kill(self._rows, AGAIN_LIMIT if tried else kernel.KILL_LIMIT)
+        _, left = self._kill(self._rows, AGAIN_LIMIT if tried else killing.KILL_LIMIT)
         return left
 
     def end_proven(self) -> tuple[list[int], list[int]]:
@@ -147,14 +147,14 @@ class Strays:
 
         if not self.found() and not self.left():
             return [], []
-        return self._kill(look, kernel.KILL_LIMIT)
+        return self._kill(look, killing.KILL_LIMIT)
 
     def _kill(
         self, look: Callable[[], list[kernel.Process]], limit: float
     ) -> tuple[list[int], list[int]]:
         for pid, start_ticks in self.helpers():
-            kernel.send_signal(pid, start_ticks, signal.SIGCONT)
-        loop = kernel.KillLoop(look, limit)
+            killing.send_signal(pid, start_ticks, signal.SIGCONT)
+        loop = killing.KillLoop(look, limit)
         loop.run()
         return sorted(loop.killed), loop.survivors
 

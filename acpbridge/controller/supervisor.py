@@ -28,8 +28,8 @@ from acpbridge.controller.supervised import SupervisedProcess
 from acpbridge.controller.sweep import Swept, sweep_after
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper
+from acpbridge.transport.helpers import kernel
 from acpbridge.transport.tasks import Owner, background
 from acpbridge.transport.tree import NOBODY, Child, ChildSpec, ProcessId
 

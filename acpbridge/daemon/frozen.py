@@ -14,10 +14,10 @@ from acpbridge.daemon import lock
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import BridgeError
 from acpbridge.model.sessions import CloseReason
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, killing
 
 # A shim that is told to end needs milliseconds; its own kill loop gives up after its limit.
-SHIM_LIMIT: Final = kernel.KILL_LIMIT + 1.0
+SHIM_LIMIT: Final = killing.KILL_LIMIT + 1.0
 
 # What could be killed at last is gone within this. Seconds.
 AGAIN_LIMIT: Final = 0.2
@@ -26,7 +26,7 @@ AGAIN_LIMIT: Final = 0.2
 TERM_LIMIT: Final = 1.0
 
 # A daemon that was killed takes its helpers with it, one after the other.
-GONE_LIMIT: Final = kernel.END_LIMIT + kernel.KILL_LIMIT
+GONE_LIMIT: Final = killing.END_LIMIT + killing.KILL_LIMIT
 
 # Between two looks at the process table. Seconds.
 LOOK_PAUSE: Final = 0.02
@@ -139,16 +139,16 @@ def end_trees(trees: Mapping[str, Tree]) -> list[dict[str, Any]]:
     _look(watched)
     for tree in watched.values():
         for number in (signal.SIGTERM, signal.SIGCONT):
-            kernel.send_signal(tree.shim.pid, tree.shim.start_ticks, number)
+            killing.send_signal(tree.shim.pid, tree.shim.start_ticks, number)
     empty = 0
-    while empty < kernel.EMPTY_LOOKS and time.monotonic() - began < SHIM_LIMIT:
+    while empty < killing.EMPTY_LOOKS and time.monotonic() - began < SHIM_LIMIT:
         time.sleep(LOOK_PAUSE)
         empty = 0 if _look(watched) else empty + 1
-    rest = kernel.KILL_LIMIT
+    rest = killing.KILL_LIMIT
     if not any(tree.shim.alive() for tree in watched.values()):
         # What they could not end has had its time: it is tried once more, and named.
         rest = max(AGAIN_LIMIT, rest - (time.monotonic() - began))
-    kernel.KillLoop(lambda: list(_look(watched).values()), rest).run()
+    killing.KillLoop(lambda: list(_look(watched).values()), rest).run()
     took = round((time.monotonic() - began) * 1000)
     table = kernel.process_table()
     return [_receipt(name, tree, table, took) for name, tree in watched.items()]
@@ -211,12 +211,12 @@ def stop_by_force(paths: Paths) -> list[int]:
     watched = {} if journal is None else _everything(journal)
     _look(watched)
     for number in (signal.SIGTERM, signal.SIGCONT):
-        kernel.send_signal(found.pid, found.start_ticks, number)
+        killing.send_signal(found.pid, found.start_ticks, number)
     _wait_while(found.alive, TERM_LIMIT)
-    kernel.send_signal(found.pid, found.start_ticks, signal.SIGKILL)
+    killing.send_signal(found.pid, found.start_ticks, signal.SIGKILL)
     _wait_while(lambda: bool(_look(watched)) or found.alive(), GONE_LIMIT)
     if _look(watched):
-        kernel.KillLoop(lambda: list(_look(watched).values())).run()
+        killing.KillLoop(lambda: list(_look(watched).values())).run()
     return sorted({*_look(watched), *([found.pid] if found.alive() else [])})
 
 

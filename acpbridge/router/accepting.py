@@ -241,7 +241,8 @@ class Accepting:
             idempotency_key=key,
         )
         try:
-            await self._services.log.open(session.key)
+            # Of a new session nothing can be missing.
+            await (self._services.log.open(session.key) if new else session.open_log())
             if new and not session.closing:
                 await self._services.ledger.put_session(session.record)
             session.check_open()

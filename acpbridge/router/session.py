@@ -164,6 +164,10 @@ class Session:
 
     # ---- What others ask ----
 
+    async def open_log(self) -> int:
+        """Make its log known, whole and with its end; see `Closing.open_log`."""
+        return await self._closing.open_log()
+
     def check_open(self) -> None:
         """Check that it may be prompted.
 

@@ -13,8 +13,6 @@ import pytest
 from tests.integration.daemon_home import LIMIT, PAUSE, Home, alive, daemon_home, until, wait_gone
 from tests.integration.traffic import Look, client, ended, log_option, start
 
-pytestmark = pytest.mark.timeout(60)
-
 PLACES = 3
 MOST = 12  # processes of a session
 HOLDS = 150  # MiB of a session

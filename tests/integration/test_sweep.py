@@ -19,7 +19,7 @@ from acpbridge.controller import census
 from acpbridge.controller.evidence import judge
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.sweep import Swept, sweep
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, killing
 from tests.integration.daemon_home import daemon_home
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Left:
         return found
 
     def _end_after(self, left: Entry) -> None:
-        self._stack.callback(kernel.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
+        self._stack.callback(killing.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -316,7 +316,7 @@ def test_a_damaged_journal_is_told_and_who_bears_the_marker_is_shown_case_65(
         # Of a journal that is whole nothing is said.
         home.run("daemon", "restart", limit=30)
         assert home.run("status", "--json").json["warnings"] == []
-        kernel.send_signal(stray.pid, stray.start_ticks, signal.SIGKILL)
+        killing.send_signal(stray.pid, stray.start_ticks, signal.SIGKILL)
 
 
 def test_the_journal_of_another_directory_ends_nobody_g6(tmp_path: Path, left: Left) -> None:
