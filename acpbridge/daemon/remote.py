@@ -208,6 +208,7 @@ def _cancel_receipt(value: Mapping[str, Any]) -> CancelReceipt:
         stop_reason=value.get("stopReason"),  # of a child it is not told
         # An older daemon says nothing of children.
         children=tuple(_cancel_receipt(child) for child in value.get("children", ())),
+        left=tuple(value.get("left", ())),
     )
 
 

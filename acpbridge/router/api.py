@@ -98,6 +98,7 @@ class CancelReceipt:
         turn_ended: whether no turn is left running, here and in `children`.
         stop_reason: of the turn; None where there was none.
         children: what came of turns in other sessions that the turn's agent had asked for.
+        left: pids of what a turn of the session started and its agent keeps: the session lives on.
     """
 
     key: SessionKey
@@ -105,6 +106,7 @@ class CancelReceipt:
     turn_ended: bool
     stop_reason: str | None = None
     children: tuple["CancelReceipt", ...] = ()
+    left: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape that `cancel --json` prints."""
@@ -114,9 +116,15 @@ class CancelReceipt:
             "turnEnded": self.turn_ended,
             "stopReason": self.stop_reason,
             "children": [
-                {"key": str(child.key), "rung": child.rung, "turnEnded": child.turn_ended}
+                {
+                    "key": str(child.key),
+                    "rung": child.rung,
+                    "turnEnded": child.turn_ended,
+                    "left": list(child.left),
+                }
                 for child in self.children
             ],
+            "left": list(self.left),
         }
 
 

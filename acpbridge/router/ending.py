@@ -23,6 +23,7 @@ from acpbridge.router.api import CancelReceipt, KillReceipt
 from acpbridge.router.authorize import Action, Target, may
 from acpbridge.router.directory import Directory
 from acpbridge.router.family import Family
+from acpbridge.router.leftover import left_running
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector
 from acpbridge.router.turns import Turn
@@ -75,7 +76,8 @@ class Ending:
                 rung, ended, stop_reason = await session.cancel(grace)
             ended = ended and all(receipt.turn_ended for receipt in below)
             await self.note("cancel", session.key, requester, rung=rung, ended=ended)
-            return CancelReceipt(session.key, rung, ended, stop_reason, tuple(below))
+            left = await left_running(session, self._inspector.processes)
+            return CancelReceipt(session.key, rung, ended, stop_reason, tuple(below), left)
 
         return await self.seen_through(work)
 
@@ -92,7 +94,8 @@ class Ending:
         async def one(session: Session, turn: Turn) -> None:
             if session.turn is turn:
                 rung, ended, stop_reason = await session.cancel(grace)
-                receipts.append(CancelReceipt(session.key, rung, ended, stop_reason))
+                left = await left_running(session, self._inspector.processes)
+                receipts.append(CancelReceipt(session.key, rung, ended, stop_reason, left=left))
             else:
                 await session.cancel_turn(turn, grace)
 
