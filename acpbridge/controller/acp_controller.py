@@ -346,6 +346,10 @@ class AcpRuntimeController(Owner):
         """Have somebody told of what the agent sends that is no message."""
         self._connection.on_noise = told
 
+    def hear_gone(self, told: Callable[[], None]) -> None:
+        """Have somebody told that the agent is gone, before what it asks is cancelled."""
+        self._connection.on_gone = told
+
     def answer(self, call: Call, result: Any) -> None:
         """Answer an open call of the agent now, before its handler has come to an end."""
         self._connection.answer(call, result)

@@ -16,7 +16,7 @@ import anyio
 import structlog
 
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 log = structlog.get_logger(__name__)
 

@@ -57,6 +57,7 @@ class Host:
         key: of the session.
         turn: the turn under way; None between two.
         closing: whether the session is being ended, so that nothing is allowed any more.
+        leaving: whether its process is being ended here, so that the end of that is no death.
     """
 
     def __init__(self, key: SessionKey, services: Services, *, allow_bypass: bool = False) -> None:
@@ -65,6 +66,7 @@ class Host:
         self._allow_bypass = allow_bypass
         self.turn: Turn | None = None
         self.closing = False
+        self.leaving = False
         self._held_up = 0
 
     # ---- What a runtime asks ----
@@ -118,6 +120,13 @@ class Host:
             # It was decided just before somebody wanted the turn ended.
             return Decision(Effect.CANCEL, None, Reason.CANCELLED)
         return decision
+
+    def lost(self) -> None:
+        """Take back what an agent asks that has died: nobody waits for the answer (row 35)."""
+        if not (self.closing or self.leaving):
+            reason = self._why_withdrawn()
+            died = Reason.AGENT_DIED if reason is Reason.WITHDRAWN else reason
+            self._services.broker.withdraw(self.key, died)
 
     def _why_withdrawn(self) -> Reason:
         """Return why a question lost its agent: by its wish, or killed past this frozen daemon."""

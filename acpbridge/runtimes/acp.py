@@ -120,6 +120,7 @@ class _AcpSession:
             long_lines=lines,
         )
         self.controller.hear_noise(self._client.on_noise)
+        self.controller.hear_gone(host.lost)
         self._client.on_options = self.controller.chosen.options_told
 
     @property

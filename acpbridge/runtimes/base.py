@@ -108,6 +108,10 @@ class SessionHost(Protocol):
         """Have a permission decided. Always returns a decision, at the latest at the deadline."""
         ...
 
+    def lost(self) -> None:
+        """Take note that the agent is gone, before what it asked is cancelled. Cannot block."""
+        ...
+
     async def call(self, method: str, params: Any) -> Any:
         """Serve any other request of the agent.
 

@@ -244,6 +244,9 @@ class _Over:
         del ask
         return Decision(Effect.CANCEL, None, Reason.CANCELLED)
 
+    def lost(self) -> None:
+        self._host.lost()
+
     async def call(self, method: str, params: Any) -> Any:
         return await self._host.call(method, params)
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from acpbridge.daemon import quick
 from acpbridge.daemon.doorway import MAX_CLIENTS
 from acpbridge.daemon.wire import WIRE_VERSION
 from acpbridge.errors import BridgeError
 from fixtures import shell_agent
 from tests.integration.daemon_home import Home, daemon_home, until
-from tests.integration.traffic import client, ended
+from tests.integration.traffic import Client, client, ended
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -88,7 +87,7 @@ def crowding(home: Home, connections: int, ahead: int) -> Iterator[None]:
         yield
 
 
-def coming_in(home: Home, ask: Callable[[quick.Quick], Any]) -> Any:
+def coming_in(home: Home, ask: Callable[[Client], Any]) -> Any:
     """Ask for something, as a person who tries again where it takes too long."""
 
     def once() -> Any:

@@ -9,7 +9,7 @@ from acpbridge.controller import cgroups
 from acpbridge.controller.cgroups import Cgroups, Mount
 from acpbridge.controller.containment import AUTO, CGROUP2, PIDNS, SHIM, ShimContainment
 from acpbridge.errors import BridgeError
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import cgroup
 
 MOUNTINFO = """\
 22 1 0:21 / /proc rw,relatime - proc proc rw
@@ -86,12 +86,12 @@ def test_g13_an_agents_thousands_of_groups_hold_nobody_up_for_long(tmp_path: Pat
     group = found.make()
     path = Path(os.fsdecode(group.path))
     try:
-        for number in range(kernel.GROUPS_LIMIT + 50):
+        for number in range(cgroup.GROUPS_LIMIT + 50):
             (path / f"{number}").mkdir()
         (path / "0" / "below").mkdir()
         assert not group.remove(0)
         left = sum(one.is_dir() for one in path.iterdir())
-        assert 50 <= left < kernel.GROUPS_LIMIT
+        assert 50 <= left < cgroup.GROUPS_LIMIT
     finally:
         assert group.remove(60)
     assert not path.exists()
