@@ -7,7 +7,7 @@ everybody's. Above is the server; who is an agent it has found out by then.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import Final
 from weakref import WeakValueDictionary
@@ -28,6 +28,10 @@ _FEWEST: Final = 2
 # What one session asks for is served by so many at once; the threads are forty, and any that
 # computes takes the interpreter from the event loop.
 CALLS_AT_ONCE: Final = 2
+
+# Logs that all clients of one session follow: each wakes for every event, before anybody else is
+# served again.
+FOLLOWED: Final = 64
 
 # This waits for something else, and takes no thread meanwhile.
 _WAITING: Final = frozenset({"hello", "wait"})
@@ -53,7 +57,7 @@ class Crowd:
         self._told = False
         self._known: OrderedDict[tuple[int, int], str] = OrderedDict()
         # Each lives as long as a client of its session.
-        self._calls: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
+        self._turnstiles: WeakValueDictionary[str, Turnstile] = WeakValueDictionary()
 
     def known(self, pid: int) -> str | None:
         """Return whose a process is that was found to be an agent's; None for any other.
@@ -104,23 +108,43 @@ class Crowd:
         self._told = True
 
     def turnstile(self, who: Requester) -> "Turnstile":
-        """Return what the calls of a client pass."""
+        """Return what the calls of a client pass: all clients of an agent's session the same."""
         if who.role is not Role.AGENT:
-            return Turnstile(None)
-        calls = self._calls.setdefault(str(who.session), anyio.Semaphore(CALLS_AT_ONCE))
-        return Turnstile(calls)
+            return Turnstile()
+        fresh = Turnstile(CALLS_AT_ONCE, FOLLOWED)
+        return self._turnstiles.setdefault(str(who.session), fresh)
 
 
 class Turnstile:
-    """Lets the calls of one client in; of an agent's a few at once.
+    """Lets calls in: of a session a few at once.
 
     Args:
-        calls: of all clients of its session; None for no bound.
+        calls: served at once; None for no bound.
+        followed: logs that are followed at once; None for no bound.
     """
 
-    def __init__(self, calls: anyio.Semaphore | None) -> None:
-        self._calls = calls
+    def __init__(self, calls: int | None = None, followed: int | None = None) -> None:
+        self._calls = None if calls is None else anyio.Semaphore(calls)
+        self._most = followed
+        self._followed: list[Sized] = []
 
     def serving(self, method: str) -> AbstractAsyncContextManager[object]:
         """Wait until a call may be served; leaving lets the next one in."""
         return nullcontext() if self._calls is None or method in _WAITING else self._calls
+
+    @contextmanager
+    def passing(self, followed: Sized) -> Iterator[None]:
+        """Take a client in.
+
+        Args:
+            followed: the logs that it follows, whenever that is asked.
+        """
+        self._followed.append(followed)
+        try:
+            yield
+        finally:
+            self._followed = [other for other in self._followed if other is not followed]
+
+    def full(self) -> bool:
+        """Tell whether no log more may be followed."""
+        return self._most is not None and sum(map(len, self._followed)) >= self._most

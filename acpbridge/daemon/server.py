@@ -161,7 +161,7 @@ class _Client:
         self._duties = duties
         self._who = requester
         self.slot: Slot | None = None
-        self.turnstile = Turnstile(None)
+        self.turnstile = Turnstile()
         self._greeted = anyio.Event()
         self._following: dict[int, anyio.CancelScope] = {}
         self._numbers = count(1)
@@ -190,8 +190,9 @@ class _Client:
     async def run(self) -> None:
         """Serve until the client is gone, then give up what it had asked for."""
         try:
-            async with background(self._expect_hello) as self._tasks, self._connection:
-                await self._connection.closed.wait()
+            with self.turnstile.passing(self._following):
+                async with background(self._expect_hello) as self._tasks, self._connection:
+                    await self._connection.closed.wait()
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await self._duties.vanished(self._who.client_id)
@@ -361,8 +362,8 @@ class _Client:
         return self._push_all(await self._router.watch(self._who))
 
     def _check_followers(self) -> None:
-        if len(self._following) >= MAX_FOLLOWED:
-            message = f"This connection follows {MAX_FOLLOWED} logs already."
+        if len(self._following) >= MAX_FOLLOWED or self.turnstile.full():
+            message = f"{len(self._following)} logs are followed already: no more are."
             raise BridgeError("busy", message, hint="Let go of one, or open another connection.")
 
     def _push_all(self, following: Following) -> dict[str, Any]:

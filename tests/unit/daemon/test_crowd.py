@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, ExitStack
 
 import anyio
 
-from acpbridge.daemon.crowd import CALLS_AT_ONCE, SHARE, Crowd
+from acpbridge.daemon.crowd import CALLS_AT_ONCE, FOLLOWED, SHARE, Crowd
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.requesters import Requester, Role
 
@@ -60,3 +60,19 @@ def test_an_agents_process_is_known_again_and_nobody_with_its_number_is() -> Non
         assert crowd.known(other.pid) is None
         assert other.stdin is not None
         other.stdin.close()
+
+
+def test_g13_all_clients_of_a_session_follow_a_few_logs_together() -> None:
+    """12800 followers of one session held everybody up for seconds at each of its events."""
+    crowd = Crowd(100)
+    mine, others, persons = (crowd.turnstile(who) for who in (ONE, TWO, PERSON))
+    assert crowd.turnstile(ONE) is mine
+    first, second = set(range(FOLLOWED - 1)), set[int]()
+    with mine.passing(first), persons.passing(range(FOLLOWED)):
+        assert not mine.full()
+        with mine.passing(second):
+            second.add(1)
+            assert mine.full()
+            assert not others.full()
+            assert not persons.full()
+        assert not mine.full()
