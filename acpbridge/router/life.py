@@ -189,7 +189,8 @@ class Life:
     async def _take_place(self) -> None:
         places = self._services.places
         if places.full:
-            message = f"waiting for one of {places.taken} places: limits.maxProcesses are running"
+            now = f"running now: {places.taken}, all that limits.maxProcesses allows"
+            message = f"waiting for a place; {now}"
             self._host.emit(Fact("notice", {"kind": "waiting", "message": message}))
         await places.acquire(self)
 
