@@ -45,7 +45,7 @@ from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.keys import AgentId
 from acpbridge.model.permission import Decision, PermissionRequest, Question
-from acpbridge.permissions.audit import Audit
+from acpbridge.permissions.audit import Audit, last_decisions
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
@@ -215,7 +215,8 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
         errands = _errands(base, supervisor)
         async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
             now = clock.wall().isoformat(timespec="milliseconds")
-            await ledger.recover(now, killed.noted(paths.killed))
+            decided = partial(last_decisions, paths.audit)
+            await ledger.recover(now, killed.noted(paths.killed), decided)
             killed.forget(paths.killed, faults)
             sink = _Sink()
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
