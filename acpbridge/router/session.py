@@ -40,8 +40,7 @@ log = structlog.get_logger(__name__)
 # Between two rungs of the ladder for a turn that a restart cancels. Seconds.
 RESTART_GRACE: Final = 2.0
 
-# After its process was ended a session has its records to write; a disk that hangs holds up nobody
-# who ends it for longer. Seconds.
+# For an ended session's records; a disk that hangs holds up nobody for longer. Seconds.
 GONE_WAIT: Final = 10.0
 
 
@@ -57,6 +56,7 @@ class Session:
 
     Attributes:
         env: environment of the last caller; in memory only.
+        open_log: see `Closing.open_log`.
         mcp_servers: those that the last run gave which gave any; in memory only.
     """
 
@@ -75,6 +75,7 @@ class Session:
         self._book = Book(record, services.ledger)
         self._host = Host(record.key, services, allow_bypass=definition.allow_bypass)
         self._closing = Closing(self._book, self._host, services)
+        self.open_log = self._closing.open_log
         self._build_spec = build_spec
         self._services = services
         self._bereave = bereave
@@ -162,10 +163,6 @@ class Session:
         return [] if self._life is None else await self._life.overuse.near()
 
     # ---- What others ask ----
-
-    async def open_log(self) -> int:
-        """Make its log known, whole and with its end; see `Closing.open_log`."""
-        return await self._closing.open_log()
 
     def check_open(self) -> None:
         """Check that it may be prompted.
@@ -337,8 +334,7 @@ class Session:
                 gone.set()
 
     def _forget_caller(self) -> None:
-        """Keep nothing of a closed session's callers: nothing is started for it any more."""
-        if self.closed:
+        if self.closed:  # nothing is started for it any more
             self.env, self.mcp_servers = {}, ()
 
     def _ended(self) -> BridgeError:
