@@ -23,6 +23,7 @@ from acpbridge.daemon.obstacles import close_to_others, put_aside
 from acpbridge.daemon.paths import Paths, make_private
 from acpbridge.model.faults import Faults
 from acpbridge.router.router import Router
+from acpbridge.transport import unix
 from acpbridge.transport.child import raise_descriptor_limit
 from acpbridge.transport.tasks import background
 
@@ -75,7 +76,7 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
                 manager.tell(STOPPING)
                 await _stop(opened.router)
         if lock.in_place():  # else the socket is another daemon's
-            paths.socket.unlink(missing_ok=True)
+            unix.remove(paths.socket)
     log.info("stopped")
 
 

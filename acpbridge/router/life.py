@@ -189,7 +189,8 @@ class Life:
     async def _take_place(self) -> None:
         places = self._services.places
         if places.full:
-            message = f"waiting for one of {places.taken} places: limits.maxProcesses are running"
+            now = f"running now: {places.taken}, all that limits.maxProcesses allows"
+            message = f"waiting for a place; {now}"
             self._host.emit(Fact("notice", {"kind": "waiting", "message": message}))
         await places.acquire(self)
 
@@ -286,6 +287,7 @@ class Life:
         """A person killed it while this daemon was frozen: that was an end, and no death."""
         self._services.broker.withdraw(self._host.key, Reason.KILLED)
         self._host.closing = True
+        self._host.because = self.killed_past
         if self._host.turn is not None:
             self._host.mark_cancelling(self._host.turn)
 

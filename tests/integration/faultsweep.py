@@ -90,6 +90,7 @@ def nursery(home: Home) -> Iterator[Nursery]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        encoding="utf-8",
         env=home.env,
         cwd=home.path,
         umask=0,
