@@ -223,6 +223,10 @@ class Supervisor(Owner):
         """Return what nobody owns: without a shim, or left by an earlier daemon."""
         return await anyio.to_thread.run_sync(self._strays.unowned)
 
+    async def end_unowned(self) -> tuple[list[int], list[int]]:
+        """End what is proven ours and nobody owns; return the pids of the dead and of the left."""
+        return await anyio.to_thread.run_sync(self._strays.end_proven)
+
     async def _sweep_after_helpers(self, name: str) -> None:
         """End who left its tree, where guard, keeper and shim died together: nobody else can.
 

@@ -296,6 +296,8 @@ class _Client:
         if len(keys) > MOST_KEYS:
             raise BridgeError("invalid_params", f"keys may be {MOST_KEYS} at most.")
         receipts = await self._router.kill(keys, number(params, "grace"), self._who)
+        if params.get("unowned") is True:
+            receipts += await self._router.end_unowned(self._who)
         return {
             "ok": not any(receipt.survivors for receipt in receipts),
             "results": [receipt.to_json() for receipt in receipts],

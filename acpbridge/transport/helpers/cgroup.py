@@ -14,7 +14,7 @@ from acpbridge.transport.helpers.kernel import (
     write_file,
 )
 
-REMOVE_LIMIT = 1.0  # seconds in which a group with all below it should be removed
+REMOVE_LIMIT = 1.0  # seconds in which a control group with all below it should be removed
 GROUPS_LIMIT = 1000  # groups below one agent's that are looked at, and removed, at once
 
 
@@ -112,7 +112,7 @@ def _folders_in(path: bytes) -> list[bytes] | None:
 
 def _remove(folder: bytes) -> bool:
     try:
-        os.rmdir(folder)  # noqa: PTH106 - pathlib costs more than the whole keeper
+        os.rmdir(folder)  # noqa: PTH106 - pathlib costs more than the whole helper
     except OSError:
         return not os.path.lexists(folder)
     return True
