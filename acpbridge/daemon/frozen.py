@@ -173,11 +173,14 @@ def _receipt(
 def daemon_of(paths: Paths) -> Entry | None:
     """Return the process that holds the lock, None if nobody does.
 
-    A lock is held by a living process only, so its pid is true while it is held.
+    A lock is held by a living process only, so its pid is true while it is held; and where the
+    kernel names somebody else, the file was written to since, and names a stranger.
     """
     pid = lock.holder(paths.lock)
     row = kernel.read_process(pid) if pid > 0 else None
     if row is None or not lock.held(paths.lock) or lock.holder(paths.lock) != pid:
+        return None
+    if not lock.may_hold(paths.lock, pid):
         return None
     journal = Journal.read(paths.journal)
     known = journal.daemon if journal is not None and journal.of_this_boot() else None

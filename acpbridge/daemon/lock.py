@@ -137,6 +137,34 @@ def holder(path: Path) -> int:
         return 0
 
 
+def may_hold(path: Path, pid: int, locks: Path = Path("/proc/locks")) -> bool:
+    """Tell whether a process may be the one that holds the lock: the kernel names no other.
+
+    Whoever may write to the lock's file can write any number into it. Where the kernel does not say
+    who holds the lock (another pid namespace), the file is believed.
+
+    Args:
+        path: of the lock's file.
+        pid: that it names.
+        locks: proc_locks(5).
+    """
+    try:
+        inode = str(path.stat().st_ino)
+        rows = [line.split() for line in locks.read_text(encoding="ascii").splitlines()]
+    except (OSError, ValueError):
+        return True
+    # Of the file only its inode: what is said of the device differs on some file systems.
+    found = {
+        int(row[4])
+        for row in rows
+        if len(row) > 5
+        and (row[1], row[3]) == ("FLOCK", "WRITE")
+        and row[5].rpartition(":")[2] == inode
+    }
+    holders = {number for number in found if number > 0}
+    return not holders or pid in holders
+
+
 def of_program(path: Path) -> bool:
     """Tell whether the lock's file names a program; only a held lock makes it true."""
     try:

@@ -189,3 +189,25 @@ def test_what_all_of_them_left_is_in_status_before_the_next_start_ends_it(home: 
     assert "processes of an earlier daemon were ended" in after["warnings"][0]
     rows = home.run("sessions", "--all", "--json").json["sessions"]
     assert [row["state"] for row in rows] == ["interrupted"]
+
+
+def test_g6_a_stranger_whose_number_somebody_wrote_into_the_lock_is_not_ended(home: Home) -> None:
+    """An agent can write to the file, and a person then stops the daemon by force.
+
+    Without `lock.may_hold` in `frozen.daemon_of`: the stranger is dead, and the daemon lives.
+    """
+    daemon = started(home)
+    lock = home.path / "daemon.lock"
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as stranger:
+        os.kill(daemon, signal.SIGSTOP)
+        try:
+            lock.write_text(f"{stranger.pid}\n", encoding="ascii")
+            done = home.run("daemon", "stop", "--force", limit=60)
+            assert stranger.poll() is None
+            failed(done, "daemon_unreachable", done.code)
+            assert done.code != 0
+            lock.write_text(f"{daemon}\n", encoding="ascii")
+            assert home.run("daemon", "stop", "--force", limit=60).code == 0
+            assert not alive(daemon)
+        finally:
+            stranger.kill()
