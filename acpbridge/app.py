@@ -25,6 +25,7 @@ from acpbridge.config.snapshot import Config
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import containment_of
 from acpbridge.controller.errands import Errands
+from acpbridge.controller.journal import Journal, without_journal
 from acpbridge.controller.supervisor import Supervisor
 from acpbridge.controller.sweep import sweep
 from acpbridge.daemon import killed, standing
@@ -58,9 +59,9 @@ from acpbridge.runtimes.inventory import default_agent
 from acpbridge.runtimes.python import Agent, PythonRuntime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport import unix
 from acpbridge.transport.child import raise_descriptor_limit
+from acpbridge.transport.helpers import kernel
 from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
@@ -196,6 +197,9 @@ async def open_router(  # noqa: PLR0913 - what differs between the daemon and an
         base.notices.append(notice)
         log.warning("notice", text=notice)
     containment = containment_of(paths.home)
+    if Journal.damaged(paths.journal):
+        base.notices.append(without_journal(paths.journal))
+        log.warning("the process journal is damaged", path=str(paths.journal))
     swept = await anyio.to_thread.run_sync(sweep, paths.journal, str(paths.home))
     killed_now = {*swept.killed, *await anyio.to_thread.run_sync(containment.sweep)}
     if killed_now:

@@ -80,6 +80,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "prompt_timeout": ErrorKind(
         INTERNAL_ERROR, EXIT_TIMEOUT, "Raise --timeout, or ask for less in one turn."
     ),
+    "interrupted": ErrorKind(
+        INTERNAL_ERROR, EXIT_FAILURE, "Look at what it did, then send the prompt again."
+    ),
     "turn_stalled": ErrorKind(
         INTERNAL_ERROR,
         EXIT_FAILURE,

@@ -58,6 +58,9 @@ class _Nobody:
         del ask
         return Decision(Effect.CANCEL, None, Reason.CANCELLED)
 
+    def lost(self) -> None:
+        """Nothing was asked."""
+
     async def call(self, method: str, params: Any) -> Any:
         """Serve nothing."""
         del params

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import psutil
 
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 _STATES: Final = {
     "R": "running",

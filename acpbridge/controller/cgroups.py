@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, killing
+from acpbridge.transport.helpers.cgroup import Cgroup
 
 PREFIX: Final = "acpbridge"
 
@@ -120,20 +121,20 @@ class Cgroups:
             group.remove()
         return kills and ordinary and back
 
-    def make(self) -> kernel.Cgroup:
+    def make(self) -> Cgroup:
         """Make one more group; OSError."""
         path = self.place / f"{PREFIX}-{self.tag}-{uuid.uuid4().hex[:12]}"
         path.mkdir(mode=0o700)
-        return kernel.Cgroup(os.fsencode(path))
+        return Cgroup(os.fsencode(path))
 
-    def left(self) -> list[kernel.Cgroup]:
+    def left(self) -> list[Cgroup]:
         """Return the groups of this state directory, wherever in the hierarchy they were made."""
         found = []
         for folder, names, _ in os.walk(self.top):
             if len(Path(folder).relative_to(self.top).parts) >= DEPTH:
                 names.clear()
             mine = [name for name in names if name.startswith(f"{PREFIX}-{self.tag}-")]
-            found += [kernel.Cgroup(os.fsencode(Path(folder, name))) for name in mine]
+            found += [Cgroup(os.fsencode(Path(folder, name))) for name in mine]
             names[:] = [name for name in names if name not in mine]
         return found
 
@@ -148,7 +149,7 @@ class Cgroups:
         return sorted(killed)
 
 
-def _end(group: kernel.Cgroup) -> set[int]:
+def _end(group: Cgroup) -> set[int]:
     def look() -> list[kernel.Process]:
         return [row for row in group.rows() if not _spared(row.pid)]
 
@@ -156,12 +157,12 @@ def _end(group: kernel.Cgroup) -> set[int]:
         if not any(_spared(row.pid) for row in group.rows()):
             group.kill()
 
-    loop = kernel.KillLoop(look, at_once=at_once)
+    loop = killing.KillLoop(look, at_once=at_once)
     loop.run()
-    deadline = time.monotonic() + kernel.KILL_LIMIT
+    deadline = time.monotonic() + killing.KILL_LIMIT
     while group.populated() and not group.rows() and time.monotonic() < deadline:
         group.kill()  # in a pid namespace that we do not see
-        time.sleep(kernel.ROUND_PAUSE)
+        time.sleep(killing.ROUND_PAUSE)
     if not loop.survivors:
         group.remove()
     return loop.killed

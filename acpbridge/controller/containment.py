@@ -4,7 +4,7 @@
 together. With `cgroup2` each tree is also born in a control group of its own, which nobody leaves
 by hiding: the shim has the kernel kill it as its last step, and the next start ends what was left.
 `pidns` gives an agent a pid namespace, whose end is the end of all in it. Above is the supervisor;
-what a shim does with a hold is `acpbridge.transport.keeper`'s; `cgroups` finds the hierarchy.
+what a shim does with a hold is `transport.helpers.shim`'s; `cgroups` finds the hierarchy.
 """
 
 import os
@@ -14,7 +14,8 @@ from typing import Final, Protocol
 
 from acpbridge.controller.cgroups import Cgroups
 from acpbridge.errors import BridgeError
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
+from acpbridge.transport.helpers.cgroup import Cgroup
 from acpbridge.transport.tree import Child, KillReceipt
 
 # As definitions ask for them and status shows them.
@@ -35,7 +36,7 @@ class Hold:
     """
 
     name: str
-    cgroup: kernel.Cgroup | None = None
+    cgroup: Cgroup | None = None
     weaker: bool = False
 
     @property

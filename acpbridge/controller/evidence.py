@@ -19,7 +19,7 @@ from acpbridge.controller import census
 from acpbridge.controller.journal import Entry, Journal
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 Table = Mapping[int, kernel.Process]
 

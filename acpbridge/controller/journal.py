@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from acpbridge.controller.ownfile import read_own
 from acpbridge.model.faults import Faults, no_faults
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 VERSION: Final = 1
 
@@ -175,6 +175,11 @@ class Journal:
         except _NOT_A_JOURNAL:
             return None
 
+    @classmethod
+    def damaged(cls, path: Path) -> bool:
+        """Whether there is something in its place that says nothing of what runs."""
+        return os.path.lexists(path) and cls.read(path) is None
+
     def of_this_boot(self) -> bool:
         """Whether its numbers mean anything now."""
         return self.boot_id == kernel.boot_id() and self.uid == os.getuid()
@@ -185,6 +190,14 @@ class Journal:
         trees = self.trees.values()
         below = [e for tree in trees for e in (tree.shim, tree.agent, *tree.members)]
         return {(entry.pid, entry.start_ticks) for entry in (*helpers, *below)}
+
+
+def without_journal(path: Path) -> str:
+    """Return what an operator should know where a daemon's journal is damaged."""
+    return (
+        f"the process journal {path} is damaged: what an earlier daemon left is known by its marker"
+        " alone, which is no proof. It is shown as unowned, and not ended"
+    )
 
 
 def checksum(value: Mapping[str, Any]) -> int:

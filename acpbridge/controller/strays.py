@@ -7,19 +7,22 @@ kernel's table of processes. Blocks: use a thread.
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
 from acpbridge.controller import census
 from acpbridge.controller.journal import Entry
 from acpbridge.controller.sweep import Swept
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper
+from acpbridge.transport.helpers import kernel, killing
 from acpbridge.transport.tree import NOBODY
 
 # What has lost its shim is looked at twice, so far apart: the keeper ends it meanwhile. Seconds.
 STRAY_PAUSE: Final = 0.3
+
+# What could be killed at last is gone within this. Seconds.
+AGAIN_LIMIT: Final = 0.2
 
 # As a shim calls itself.
 SHIM: Final = "acpb-shim"
@@ -113,13 +116,20 @@ class Strays:
             found |= {member.pid: member for member in below}
         return list(found.values())
 
-    def end(self) -> list[int]:
-        """End them; return the pids of those that are left."""
-        if not self.found():
+    def end(self, named: Collection[int] = ()) -> list[int]:
+        """End them; return the pids of those that are left.
+
+        Args:
+            named: those that a shim has tried to end for as long as anybody is: they are tried
+                again, and waited for no more.
+        """
+        found = self.found()
+        if not found:
             return []
         for pid, start_ticks in self.helpers():
-            kernel.send_signal(pid, start_ticks, signal.SIGCONT)
-        loop = kernel.KillLoop(self._rows)
+            killing.send_signal(pid, start_ticks, signal.SIGCONT)
+        tried = all(info.pid in named for info in found)
+        loop = killing.KillLoop(self._rows, AGAIN_LIMIT if tried else killing.KILL_LIMIT)
         loop.run()
         return loop.survivors
 

@@ -7,7 +7,7 @@ owns any more `strays`.
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +28,8 @@ from acpbridge.controller.supervised import SupervisedProcess
 from acpbridge.controller.sweep import Swept, sweep_after
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper
+from acpbridge.transport.helpers import kernel
 from acpbridge.transport.tasks import Owner, background
 from acpbridge.transport.tree import NOBODY, Child, ChildSpec, ProcessId
 
@@ -245,19 +245,27 @@ class Supervisor(Owner):
     def _shims(self) -> set[int]:
         return {process.child.shim.pid for process in list(self._running.values())}
 
-    async def alive(self, processes: list[census.ProcessInfo]) -> list[int]:
+    async def alive(
+        self, processes: list[census.ProcessInfo], named: Collection[int] = ()
+    ) -> list[int]:
         """Return the pids of those that still live, and of all that have lost their shim; now.
 
         A shim that has just reported that its tree is gone takes a moment to be gone itself.
-        """
-        left = await self._alive_after_a_moment(processes)
-        return left + await anyio.to_thread.run_sync(self._strays.end)
 
-    async def _alive_after_a_moment(self, processes: list[census.ProcessInfo]) -> list[int]:
+        Args:
+            processes: who is looked for.
+            named: pids that a shim could not end in its whole time: they do not get another one.
+        """
+        left = await self._alive_after_a_moment(processes, named)
+        return left + await anyio.to_thread.run_sync(self._strays.end, named)
+
+    async def _alive_after_a_moment(
+        self, processes: list[census.ProcessInfo], named: Collection[int]
+    ) -> list[int]:
         entries = [Entry(process.pid, process.start_ticks) for process in processes]
         left = await anyio.to_thread.run_sync(_alive, entries)
         with anyio.move_on_after(SHIM_EXIT):
-            while left:
+            while not set(left) <= set(named):
                 await anyio.sleep(SHIM_LOOK)
                 left = await anyio.to_thread.run_sync(_alive, entries)
         return left

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from acpbridge.controller.evidence import Doubt, Findings, judge
 from acpbridge.controller.journal import Entry, Journal
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, killing
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def sweep_after(journal: Journal | None, home: str) -> Swept:
         last = judge(kernel.process_table(), journal, home)
         return list(last.ours)
 
-    loop = kernel.KillLoop(look)
+    loop = killing.KillLoop(look)
     loop.run()
     left = tuple(Entry(row.pid, row.start_ticks) for row in last.ours)
     return Swept(tuple(sorted(loop.killed)), left, last.doubts)

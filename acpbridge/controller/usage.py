@@ -14,7 +14,7 @@ import time
 from typing import Final
 
 from acpbridge.controller.bounds import Bounds, Figure, Usage, judge
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 # Between two looks: a fork becomes another program within milliseconds, also on a busy machine.
 SECOND_LOOK: Final = 0.05

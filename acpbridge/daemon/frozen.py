@@ -9,21 +9,25 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from acpbridge.controller.evidence import Doubt, judge
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.daemon import lock
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import BridgeError
 from acpbridge.model.sessions import CloseReason
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, killing
 
 # A shim that is told to end needs milliseconds; its own kill loop gives up after its limit.
-SHIM_LIMIT: Final = kernel.KILL_LIMIT + 1.0
+SHIM_LIMIT: Final = killing.KILL_LIMIT + 1.0
+
+# What could be killed at last is gone within this. Seconds.
+AGAIN_LIMIT: Final = 0.2
 
 # An idle daemon ends well within this after TERM; one that has trees to end is not waited for.
 TERM_LIMIT: Final = 1.0
 
 # A daemon that was killed takes its helpers with it, one after the other.
-GONE_LIMIT: Final = kernel.END_LIMIT + kernel.KILL_LIMIT
+GONE_LIMIT: Final = killing.END_LIMIT + killing.KILL_LIMIT
 
 # Between two looks at the process table. Seconds.
 LOOK_PAUSE: Final = 0.02
@@ -71,7 +75,10 @@ def left_over(paths: Paths) -> list[dict[str, Any]]:
     Its helpers end that within two seconds, unless they were killed with it.
     """
     journal = Journal.read(paths.journal)
-    if journal is None or not journal.of_this_boot() or journal.daemon.alive():
+    if journal is None:
+        doubts = judge(kernel.process_table(), None, str(paths.home)).doubts
+        return [row for doubt in doubts if (row := _doubted(doubt)) is not None]
+    if not journal.of_this_boot() or journal.daemon.alive():
         return []
     watched = _everything(journal)
     reason = "is left of a daemon that is gone"
@@ -80,6 +87,14 @@ def left_over(paths: Paths) -> list[dict[str, Any]]:
         {"pid": row.pid, "name": row.name, "reason": reason, "next": following}
         for row in _look(watched).values()
     ]
+
+
+def _doubted(doubt: Doubt) -> dict[str, Any] | None:
+    row = kernel.read_process(doubt.entry.pid)
+    if row is None or row.start_ticks != doubt.entry.start_ticks:
+        return None
+    following = f"see ps -o pid,ppid,user,lstart,args -p {row.pid}"
+    return {"pid": row.pid, "name": row.name, "reason": doubt.reason, "next": following}
 
 
 def with_descendants(names: list[str], trees: Mapping[str, Tree]) -> dict[str, CloseReason]:
@@ -118,13 +133,16 @@ def end_trees(trees: Mapping[str, Tree]) -> list[dict[str, Any]]:
     _look(watched)
     for tree in watched.values():
         for number in (signal.SIGTERM, signal.SIGCONT):
-            kernel.send_signal(tree.shim.pid, tree.shim.start_ticks, number)
+            killing.send_signal(tree.shim.pid, tree.shim.start_ticks, number)
     empty = 0
-    while empty < kernel.EMPTY_LOOKS and time.monotonic() - began < SHIM_LIMIT:
+    while empty < killing.EMPTY_LOOKS and time.monotonic() - began < SHIM_LIMIT:
         time.sleep(LOOK_PAUSE)
         empty = 0 if _look(watched) else empty + 1
-    loop = kernel.KillLoop(lambda: list(_look(watched).values()))
-    loop.run()
+    rest = killing.KILL_LIMIT
+    if not any(tree.shim.alive() for tree in watched.values()):
+        # What they could not end has had its time: it is tried once more, and named.
+        rest = max(AGAIN_LIMIT, rest - (time.monotonic() - began))
+    killing.KillLoop(lambda: list(_look(watched).values()), rest).run()
     took = round((time.monotonic() - began) * 1000)
     table = kernel.process_table()
     return [_receipt(name, tree, table, took) for name, tree in watched.items()]
@@ -187,12 +205,12 @@ def stop_by_force(paths: Paths) -> list[int]:
     watched = {} if journal is None else _everything(journal)
     _look(watched)
     for number in (signal.SIGTERM, signal.SIGCONT):
-        kernel.send_signal(found.pid, found.start_ticks, number)
+        killing.send_signal(found.pid, found.start_ticks, number)
     _wait_while(found.alive, TERM_LIMIT)
-    kernel.send_signal(found.pid, found.start_ticks, signal.SIGKILL)
+    killing.send_signal(found.pid, found.start_ticks, signal.SIGKILL)
     _wait_while(lambda: bool(_look(watched)) or found.alive(), GONE_LIMIT)
     if _look(watched):
-        kernel.KillLoop(lambda: list(_look(watched).values())).run()
+        killing.KillLoop(lambda: list(_look(watched).values())).run()
     return sorted({*_look(watched), *([found.pid] if found.alive() else [])})
 
 

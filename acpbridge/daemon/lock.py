@@ -113,7 +113,7 @@ class DaemonLock:
 
 def _stopped(pid: int) -> bool:
     """Tell whether a process was stopped by a signal or a debugger."""
-    from acpbridge.transport import keeper as kernel  # seldom needed by the quick commands
+    from acpbridge.transport.helpers import kernel  # seldom needed by the quick commands
 
     row = kernel.read_process(pid) if pid > 0 else None
     return row is not None and row.state in "Tt"

@@ -125,6 +125,9 @@ class ClientHost:
             return policy.denial(ask, Reason.MALFORMED, note=error.message)
         return read_decision(ask, result)
 
+    def lost(self) -> None:
+        """The code runs in this very process: with it all of this is gone."""
+
     async def call(self, method: str, params: Any) -> Any:
         """Relay any other request to the client."""
         if not isinstance(params, dict):

@@ -54,6 +54,9 @@ Event = Update | Fact
 # The types of which a turn has exactly one, its last.
 TURN_ENDS: Final = frozenset({"turn_ended", "turn_failed"})
 
+# The type of a closed session's last event.
+SESSION_END: Final = "session_closed"
+
 
 @dataclass(frozen=True, slots=True)
 class Stamp:

@@ -34,6 +34,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
+from acpbridge.router.standstill import would_stand_still
 from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.turns import Turn, weight
 from acpbridge.runtimes.logins import login_source
@@ -127,7 +128,9 @@ class Accepting:
         """Find a session; one that has no process gets one, and counts as started again."""
         session = self._meant(request, requester)
         session.check_open()
-        self._directory.asking(requester)
+        asking = self._directory.asking(requester)
+        if not session.has_place:
+            self._check_place(asking, request, session.key)
         above = session.record.lineage.parent
         parent = None if above is None else self._directory.get(above)
         if parent is not None and not session.active:
@@ -164,6 +167,8 @@ class Accepting:
         login = await anyio.to_thread.run_sync(login_source, definition, request.env)
         # No await from here on.
         self._check_running()
+        lineage = self._lineage(requester)
+        self._check_place(self._directory.asking(requester), request, None)
         python = definition.kind is RuntimeKind.PYTHON
         make_key = SessionKey.subagent if python else SessionKey.acp
         record = SessionRecord(
@@ -172,7 +177,7 @@ class Accepting:
             cwd=cwd,
             created_at=self._services.now(),
             runtime=definition.kind,
-            lineage=self._lineage(requester),
+            lineage=lineage,
             one_shot=request.one_shot,
             auth_source=login,
             definition={"id": definition.id, "revision": self._around.config().revision},
@@ -210,6 +215,16 @@ class Accepting:
             message = f"{active} children are active; limits.maxChildrenPerSession is {bound}."
             raise BridgeError("subagent_policy", message)
 
+    def _check_place(
+        self, asking: Session | None, request: RunRequest, wanted: SessionKey | None
+    ) -> None:
+        """Refuse what an agent would wait for while all, itself included, wait for a place."""
+        places = self._services.places
+        if asking is None or asking.turn is None or request.detached or not places.full:
+            return
+        if self._directory.stands_still(asking, wanted):
+            raise would_stand_still(places.taken)
+
     # ---- On record ----
 
     async def _put_on_record(
@@ -226,7 +241,8 @@ class Accepting:
             idempotency_key=key,
         )
         try:
-            await self._services.log.open(session.key)
+            # Of a new session nothing can be missing.
+            await (self._services.log.open(session.key) if new else session.open_log())
             if new and not session.closing:
                 await self._services.ledger.put_session(session.record)
             session.check_open()

@@ -9,12 +9,13 @@ import anyio
 import structlog
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.events import Fact
+from acpbridge.model.events import SESSION_END, Fact
 from acpbridge.model.permission import Reason
 from acpbridge.model.sessions import LIVE_STATES, CloseReason, SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.life import Life
+from acpbridge.router.mending import missing_ends
 from acpbridge.router.opening import REFUSED
 from acpbridge.router.services import Services
 
@@ -39,7 +40,6 @@ class Closing:
         self._host = host
         self._services = services
         self._reason: CloseReason | None = None
-        self._told = book.record.state is SessionState.CLOSED
 
     def begin(self, reason: CloseReason | None) -> None:
         """Refuse all further work, and allow nothing more; see `Session.mark_ending`."""
@@ -59,16 +59,29 @@ class Closing:
         await self._tell()
 
     async def _tell(self) -> None:
-        """Have whoever follows know that nothing will come any more, once and if it can be told."""
-        if self._book.record.state is not SessionState.CLOSED or self._told:
+        """Have whoever follows know that nothing will come any more, if it can be told."""
+        if self._book.record.state is not SessionState.CLOSED:
             return
-        self._told = True
         try:
             with anyio.move_on_after(CLOSED_WAIT):
-                await self._services.log.open(self._book.record.key)
-                self._host.emit(Fact("session_closed", {"reason": self._book.record.close_reason}))
+                await self.open_log()
         except BridgeError as error:
             log.warning("a closed session's log cannot be written", code=error.code)
+
+    async def open_log(self) -> int:
+        """Make the session's log known; return its last number.
+
+        What an earlier daemon could not say any more is said first, each once: how its turns and
+        questions ended, and that the session is closed.
+
+        Raises:
+            BridgeError: `store_full`, `internal`, `daemon_version`, as `SessionLog.open` does.
+        """
+        key, services = self._book.record.key, self._services
+        await services.log.open(key, lambda traces: missing_ends(key, traces, services.ledger))
+        if self._book.record.state is SessionState.CLOSED and not services.log.closed(key):
+            self._host.emit(Fact(SESSION_END, {"reason": self._book.record.close_reason}))
+        return services.log.last_seq(key)
 
     @property
     def _after(self) -> SessionState:

@@ -8,6 +8,7 @@ from acpbridge.model.requesters import Requester, Role
 from acpbridge.router import routes
 from acpbridge.router.authorize import Action, Target, authorize, may
 from acpbridge.router.session import Session
+from acpbridge.router.standstill import stands_still
 from acpbridge.router.turns import Turn
 
 
@@ -56,6 +57,32 @@ class Directory:
             for one in (session.turn, *session.inbox.waiting())
             if one is not None and one.asked_by(turn)
         ]
+
+    def asked_by(self, session: Session) -> set[SessionKey]:
+        """Return in which sessions that runs, or waits, which a session's turn waits for."""
+        turn = session.turn
+        return {
+            other.key
+            for other in self._sessions.values()
+            for one in (other.turn, *other.inbox.waiting())
+            if one is not None and one.caller is turn is not None and not one.request.detached
+        }
+
+    def stands_still(self, asking: Session, wanted: SessionKey | None) -> bool:
+        """Tell whether nobody with a place could go on, if one waited for one more without.
+
+        Args:
+            asking: who would wait.
+            wanted: for which session, which has no place; None for a new one.
+        """
+        sessions = list(self._sessions.values())
+        holders = {s.key for s in sessions if s.has_place}
+        waits: dict[SessionKey | None, set[SessionKey | None]] = {
+            key: {*self.asked_by(self._sessions[key])} for key in holders
+        }
+        waits.setdefault(asking.key, set()).add(wanted)
+        placeless = {s.key for s in sessions if s.active and not s.has_place}
+        return stands_still(holders, waits, {*placeless, wanted})
 
     def above_active(self) -> set[SessionKey]:
         """Return the keys of all that is anywhere above a session with something to do."""

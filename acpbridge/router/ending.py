@@ -272,7 +272,11 @@ class Ending:
                 family.ended(session.key)
         # What was born since is in the shim's own report, or still there under this name.
         now = await self._inspector.processes(name)
-        alive = {*left, *await self._inspector.alive(before), *(process.pid for process in now)}
+        alive = {
+            *left,
+            *await self._inspector.alive(before, left),
+            *(process.pid for process in now),
+        }
         killed = tuple(process.pid for process in before if process.pid not in alive)
         took = round((time.monotonic() - began) * 1000)
         receipts.append(KillReceipt(session.key, killed, tuple(sorted(alive)), took))

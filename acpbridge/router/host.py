@@ -4,7 +4,6 @@ It is the `SessionHost` that a runtime sees. Every event goes through here into 
 outcome is on record before anybody is told that the turn is over.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,7 +58,7 @@ class Host:
         turn: the turn under way; None between two.
         closing: whether the session is being ended, so that nothing is allowed any more.
         because: why it is being ended, told with the turn that ends with it; None is not told.
-        gone: tells whether the agent is gone that asks.
+        leaving: whether its process is being ended here, so that the end of that is no death.
     """
 
     def __init__(self, key: SessionKey, services: Services, *, allow_bypass: bool = False) -> None:
@@ -69,7 +68,7 @@ class Host:
         self.turn: Turn | None = None
         self.closing = False
         self.because: str | None = None
-        self.gone: Callable[[], bool] = lambda: False
+        self.leaving = False
         self._held_up = 0
 
     # ---- What a runtime asks ----
@@ -124,11 +123,17 @@ class Host:
             return Decision(Effect.CANCEL, None, Reason.CANCELLED)
         return decision
 
+    def lost(self) -> None:
+        """Take back what an agent asks that has died: nobody waits for the answer (row 35)."""
+        if not (self.closing or self.leaving):
+            reason = self._why_withdrawn()
+            died = Reason.AGENT_DIED if reason is Reason.WITHDRAWN else reason
+            self._services.broker.withdraw(self.key, died)
+
     def _why_withdrawn(self) -> Reason:
-        """Return why a question lost its agent: by its wish, by its end, or killed past us."""
-        if self._services.killed_past(str(self.key)) is not None:
-            return Reason.KILLED
-        return Reason.AGENT_DIED if self.gone() else Reason.WITHDRAWN
+        """Return why a question lost its agent: by its wish, or killed past this frozen daemon."""
+        killed = self._services.killed_past(str(self.key)) is not None
+        return Reason.KILLED if killed else Reason.WITHDRAWN
 
     def _unwanted(self, turn: Turn | None) -> bool:
         return self.closing or (turn is not None and turn.cancelling)

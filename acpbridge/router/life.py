@@ -94,12 +94,13 @@ class Life:
         self._idle_since: float | None = None
         self._scope = anyio.CancelScope()
         self._waiting = anyio.CancelScope()
+        host.leaving = False
 
     # ---- What others ask ----
 
     def leave(self) -> None:
         """Run no further turn; that the agent is gone from now on is no death."""
-        self._leaving = True
+        self._leaving = self._host.leaving = True
         self._waiting.cancel()
 
     def abandon(self) -> None:
@@ -200,7 +201,6 @@ class Life:
 
     async def _with_agent(self, agent: RuntimeSession, turn: Turn | None) -> None:
         self.agent = agent
-        self._host.gone = lambda: agent.gone
         self._host.emit(Fact("process_started", {"pid": agent.pid}))
         try:
             opened = await self._open(agent, fresh=self._may_begin_anew(turn))

@@ -56,6 +56,10 @@ class Places:
         """Whether whoever comes now has to wait."""
         return self.taken >= self._limit()
 
+    def holds(self, holder: Holder | None) -> bool:
+        """Tell whether somebody has a place."""
+        return holder in self._holders
+
     async def acquire(self, holder: Holder) -> None:
         """Wait for a place; the caller must release it. Cancelled, it holds none."""
         waiter = _Waiter(holder)

@@ -66,7 +66,7 @@ class Restarting:
     async def _restart(self, session: Session, request: RestartRequest) -> RestartReceipt:
         began = time.monotonic()
         before = await self._inspector.processes(str(session.key))
-        await self._services.log.open(session.key)
+        await session.open_log()
         self._around.learn(request.env)
         order = await session.restart(
             request.env,

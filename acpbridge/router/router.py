@@ -5,7 +5,9 @@ what a session is made with.
 """
 
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, Final
+
+import anyio
 
 from acpbridge.config.environment import child_environment, fixed_values
 from acpbridge.errors import BridgeError
@@ -45,6 +47,10 @@ from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector, Surroundings
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
+
+# Whoever reads a log of an earlier daemon waits so long for its last events to be on disk; with a
+# full one it shows what there is. Seconds.
+MENDED_WAIT: Final = 2.0
 
 
 class Router(Owner):
@@ -126,9 +132,14 @@ class Router(Owner):
     ) -> SessionFollowing:
         """Return a cursor; see `RouterApi.follow`."""
         span = span or Span()
-        key_of = self._directory.find(key, requester, Action.SEE).key
-        log = self._services.log
-        newest = await log.open(key_of)
+        session = self._directory.find(key, requester, Action.SEE)
+        key_of, log = session.key, self._services.log
+        mended = not log.knows(key_of)
+        newest = await session.open_log()
+        if mended:
+            # It is read up to what is on disk, and what was missing may not be there yet.
+            with anyio.move_on_after(MENDED_WAIT):
+                await log.committed(key_of)
         if after < 0:
             after = max(0, newest + after)
         if span.since:

@@ -112,6 +112,11 @@ class Session:
         return self.live or busy or self._restart is not None
 
     @property
+    def has_place(self) -> bool:
+        """Whether it holds one of the places for processes."""
+        return self._services.places.holds(self._life)
+
+    @property
     def at_rest(self) -> bool:
         """Whether nothing of it runs, waits, or is still being written down."""
         return not self.active and self._gone.is_set()
@@ -158,6 +163,10 @@ class Session:
         return [] if self._life is None else await self._life.overuse.near()
 
     # ---- What others ask ----
+
+    async def open_log(self) -> int:
+        """Make its log known, whole and with its end; see `Closing.open_log`."""
+        return await self._closing.open_log()
 
     def check_open(self) -> None:
         """Check that it may be prompted.

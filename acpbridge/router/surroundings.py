@@ -1,6 +1,6 @@
 """Where the router finds itself: what it is told by those who made it, and may ask of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,8 +40,13 @@ class Inspector(Protocol):
         """Return what nobody owns and still lives."""
         ...
 
-    async def alive(self, processes: list[ProcessInfo]) -> list[int]:
-        """Return the pids of those that still live."""
+    async def alive(self, processes: list[ProcessInfo], named: Collection[int] = ()) -> list[int]:
+        """Return the pids of those that still live.
+
+        Args:
+            processes: who is looked for.
+            named: pids that were named as left: nobody waits for their end a second time.
+        """
         ...
 
 

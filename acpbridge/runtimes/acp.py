@@ -120,6 +120,7 @@ class _AcpSession:
             long_lines=lines,
         )
         self.controller.hear_noise(self._client.on_noise)
+        self.controller.hear_gone(host.lost)
         self._client.on_options = self.controller.chosen.options_told
 
     @property
@@ -137,10 +138,6 @@ class _AcpSession:
     @property
     def tool_running(self) -> bool:
         return self._client.tools.running
-
-    @property
-    def gone(self) -> bool:
-        return self.controller.gone
 
     async def open(self, how: Opening) -> Mapping[str, Any]:
         spec, controller = self._spec, self.controller

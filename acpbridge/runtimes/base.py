@@ -108,6 +108,10 @@ class SessionHost(Protocol):
         """Have a permission decided. Always returns a decision, at the latest at the deadline."""
         ...
 
+    def lost(self) -> None:
+        """Take note that the agent is gone, before what it asked is cancelled. Cannot block."""
+        ...
+
     async def call(self, method: str, params: Any) -> Any:
         """Serve any other request of the agent.
 
@@ -138,11 +142,6 @@ class RuntimeSession(Protocol):
     @property
     def tool_running(self) -> bool:
         """Whether a tool call was announced that has not ended."""
-        ...
-
-    @property
-    def gone(self) -> bool:
-        """Whether nothing comes from it any more; it may still be on its way out."""
         ...
 
     async def open(self, how: Opening) -> Mapping[str, Any]:

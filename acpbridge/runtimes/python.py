@@ -133,10 +133,6 @@ class _PythonSession:
     def tool_running(self) -> bool:
         return self._running is not None and self._running.turn.tools_running > 0
 
-    @property
-    def gone(self) -> bool:
-        return self._stopped.is_set()
-
     async def open(self, how: Opening) -> Mapping[str, Any]:
         self._check_up()
         if not isinstance(how, New):
@@ -247,6 +243,9 @@ class _Over:
     async def ask(self, ask: PermissionAsk) -> Decision:
         del ask
         return Decision(Effect.CANCEL, None, Reason.CANCELLED)
+
+    def lost(self) -> None:
+        self._host.lost()
 
     async def call(self, method: str, params: Any) -> Any:
         return await self._host.call(method, params)

@@ -23,6 +23,7 @@ from acpbridge.store.database import (
     transaction,
 )
 from acpbridge.store.ring import CHUNK_BYTES, Chunk
+from acpbridge.store.traces import Traces
 
 _SCHEMA: Final = Schema(
     application_id=0x41435045,  # "ACPE"
@@ -59,6 +60,7 @@ _SELECT: Final = (
     "SELECT first_seq, checksum, lines FROM events"
     " WHERE session_key = ? AND last_seq > ? AND last_seq <= ? ORDER BY last_seq"
 )
+_SELECT_ALL: Final = "SELECT checksum, lines FROM events WHERE session_key = ? ORDER BY last_seq"
 
 # The oldest first: what is left when a deletion is cut off is the end of a log, and its numbers.
 _DELETE: Final = (
@@ -141,10 +143,7 @@ class EventFile:
         """
         first, lines, size = after + 1, list[bytes](), 0
         try:
-            # "rw": never create the file, should it be missing just while it is rebuilt.
-            place = f"file:{quote(str(self.path))}?mode=rw"
-            connection = sqlite3.connect(place, timeout=5.0, isolation_level=None, uri=True)
-            with closing(connection):
+            with closing(self._reader()) as connection:
                 rows = connection.execute(_SELECT, (session, after, upto))
                 for number, checksum, blob in rows:
                     if crc32(blob) != checksum:
@@ -162,6 +161,29 @@ class EventFile:
                 self._suspect = True
             raise
         return first, lines
+
+    def traces(self, session: str) -> Traces:
+        """Return what all stored events of a session say of its turns and questions.
+
+        Raises:
+            sqlite3.Error: the file cannot be read, or not before `mend`.
+        """
+        found = Traces()
+        try:
+            with closing(self._reader()) as connection:
+                for checksum, blob in connection.execute(_SELECT_ALL, (session,)):
+                    if crc32(blob) == checksum:
+                        found.take(blob)
+        except sqlite3.DatabaseError as error:
+            if is_damage(error):
+                self._suspect = True
+            raise
+        return found
+
+    def _reader(self) -> sqlite3.Connection:
+        # "rw": never create the file, should it be missing just while it is rebuilt.
+        place = f"file:{quote(str(self.path))}?mode=rw"
+        return sqlite3.connect(place, timeout=5.0, isolation_level=None, uri=True)
 
     def forget(self, session: str) -> bool:
         """Delete the oldest rows of a session; tell whether there may be more.

@@ -9,7 +9,7 @@ Above are the router and the faces. Appending and following happen on the event 
 reads happen in at most two threads each, however many agents there are.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.events import Event
+from acpbridge.model.events import SESSION_END, Event
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.ports import Clock
@@ -28,6 +28,7 @@ from acpbridge.store.eventfile import EventFile
 from acpbridge.store.follower import Follower
 from acpbridge.store.lines import Template, Timestamps, time_of
 from acpbridge.store.ring import Chunk, Ring, Stream
+from acpbridge.store.traces import Traces
 from acpbridge.store.writer import Writer
 
 RING_BYTES: Final = 4 * 1024 * 1024
@@ -40,6 +41,9 @@ _THREADS: Final = 2
 _FLUSH_SECONDS: Final = 5.0
 
 OnFailure = Callable[[BridgeError | None], None]
+
+# Returns what an earlier daemon was not able to append any more: the turn and the event of each.
+Mend = Callable[[Traces], Awaitable[Iterable[tuple[str | None, Event]]]]
 
 
 class SessionLog:
@@ -71,21 +75,55 @@ class SessionLog:
         self.epoch = epoch
         self._times = Timestamps(clock)
         self._sessions: dict[SessionKey, _Session] = {}
+        self._opening: dict[SessionKey, anyio.Event] = {}
         self._writers = _Writers(root, redact, faults, _Publisher(ring_bytes, on_failure))
         self._pending_bytes = pending_bytes
 
-    async def open(self, key: SessionKey) -> int:
+    async def open(self, key: SessionKey, mend: Mend | None = None) -> int:
         """Make a session known, before it is appended to or followed; return its last number.
+
+        Args:
+            key: of the session.
+            mend: called when it is not known yet and has stored events, or may have; what it
+                returns is appended before anything else can be. None: nothing can be missing.
 
         Raises:
             BridgeError: `store_full`, when its database can be neither read nor made;
-                `daemon_version`, when a newer version wrote it.
+                `daemon_version`, when a newer version wrote it; or what `mend` raised.
         """
-        if key not in self._sessions:
-            writer = self._writers.of(key.agent)
-            stream = Stream(key, await writer.last(str(key)))
-            self._sessions.setdefault(key, _Session(stream, writer))
+        while key not in self._sessions:
+            if key in self._opening:
+                await self._opening[key].wait()
+                continue
+            opened = self._opening[key] = anyio.Event()
+            try:
+                await self._open(key, mend)
+            finally:
+                del self._opening[key]
+                opened.set()
         return self.last_seq(key)
+
+    async def _open(self, key: SessionKey, mend: Mend | None) -> None:
+        writer = self._writers.of(key.agent)
+        stream = Stream(key, await writer.last(str(key)))
+        session = _Session(stream, writer)
+        missing: Iterable[tuple[str | None, Event]] = ()
+        if mend is not None:
+            traces = await writer.traces(str(key)) if stream.last else Traces()
+            session.closed = traces.closed
+            missing = await mend(traces)
+        # Nothing is awaited from here on: what was missing comes first, and all of it.
+        self._sessions[key] = session
+        for turn, event in missing:
+            self.append(key, turn, event)
+
+    def knows(self, key: SessionKey) -> bool:
+        """Tell whether a session is open."""
+        return key in self._sessions
+
+    def closed(self, key: SessionKey) -> bool:
+        """Tell whether the log of an open session has the event that is its last."""
+        return self._sessions[key].closed
 
     def append(self, key: SessionKey, turn: str | None, event: Event) -> int:
         """Take an event and return its number. Cannot block and cannot fail."""
@@ -215,11 +253,12 @@ class SessionLog:
 class _Session:
     """One open session: its stream, who stores it, and the templates of the turn under way."""
 
-    __slots__ = ("_templates", "_turn", "stream", "writer")
+    __slots__ = ("_templates", "_turn", "closed", "stream", "writer")
 
     def __init__(self, stream: Stream, writer: Writer) -> None:
         self.stream = stream
         self.writer = writer
+        self.closed = False
         self._turn: str | None = None
         self._templates: dict[str, Template] = {}
 
@@ -229,6 +268,7 @@ class _Session:
             self._templates.clear()
         found = self._templates.get(kind)
         if found is None:
+            self.closed = self.closed or kind == SESSION_END
             found = self._templates[kind] = Template(epoch, self.stream.key, turn, kind)
         return found
 

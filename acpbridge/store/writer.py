@@ -18,6 +18,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.store.database import store_error
 from acpbridge.store.eventfile import EventFile
 from acpbridge.store.ring import Chunk, Stream
+from acpbridge.store.traces import Traces
 
 T = TypeVar("T")
 
@@ -91,7 +92,17 @@ class Writer:
         Raises:
             BridgeError: `internal` or `store_full`, when the file cannot be read.
         """
-        read = partial(self.file.read, stream.name, after, stream.committed)
+        return await self._read(partial(self.file.read, stream.name, after, stream.committed))
+
+    async def traces(self, name: str) -> Traces:
+        """Return what is stored of a session's turns and questions.
+
+        Raises:
+            BridgeError: `internal` or `store_full`, when the file cannot be read.
+        """
+        return await self._read(lambda: self.file.traces(name))
+
+    async def _read(self, read: Callable[[], T]) -> T:
         try:
             # A read has a connection of its own, so that its thread may be left behind.
             return await run_sync(read, abandon_on_cancel=True, limiter=self._readers)

@@ -1,7 +1,7 @@
 """Starts agents, each as a tree that can be ended as a whole: the daemon's side of the keeper.
 
 It starts one process itself: the guard, which forks the keeper, which forks a shim for each agent
-(`acpbridge.transport.keeper`). Above is the supervisor; below is the line to the two (`line`) and
+(`acpbridge.transport.helpers`). Above is the supervisor; below is the line to the two (`line`) and
 what each child is (`tree`). Nothing here is a subreaper or waits for a child that is not its own:
 an embedding program keeps its orphans.
 """
@@ -21,7 +21,7 @@ import anyio
 import anyio.abc
 
 from acpbridge.errors import BridgeError
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, start
 from acpbridge.transport.line import NOTHING_STARTED, Helpers, Line
 from acpbridge.transport.program import no_room, order_for, resolve_program, start_error
 from acpbridge.transport.tree import (
@@ -231,7 +231,7 @@ def _start_helpers(nofile: int) -> Helpers:
             fds = (far_control.fileno(), far_watch.fileno())
             words = [*map(str, fds), str(os.getpid()), str(nofile)]
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", kernel.__file__, *words],
+                [sys.executable, "-I", "-S", start.__file__, *words],
                 pass_fds=fds,
                 # Every agent can read their environment, which need not be the daemon's.
                 env={name: os.environ[name] for name in _NEEDED if name in os.environ},

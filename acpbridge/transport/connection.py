@@ -118,6 +118,7 @@ class Connection(Owner):
     Attributes:
         given_up: why the other side was let go, "" if it was not.
         on_noise: told inline of what was no message; cannot block, should not fail.
+        on_gone: the same, once the other side is gone, before its open calls are cancelled.
         first_noise: the first of it.
     """
 
@@ -153,6 +154,7 @@ class Connection(Owner):
         self._quiet: float | None = None
         self._reading = anyio.CancelScope()
         self.on_noise: Callable[[Noise], None] = lambda _noise: None
+        self.on_gone: Callable[[], None] = lambda: None
         self.given_up = ""
         self.first_noise: Noise | None = None
         self.noise = 0
@@ -435,6 +437,7 @@ class Connection(Owner):
         self.closed.set()
         self._tell_sent()
         self._peer.close()
+        self.on_gone()
         for call in list(self._scopes):
             self._stop(call)
         for waiter in list(self._waiters.values()):

@@ -1,7 +1,7 @@
 """The daemon's line to one guard and its keeper: orders go out, and what became of them comes back.
 
 Above is `acpbridge.transport.child`, which starts the two; below are their channels, whose words
-`acpbridge.transport.keeper` defines. A line that is lost takes all its children with it.
+`acpbridge.transport.helpers` defines. A line that is lost takes all its children with it.
 """
 
 import errno
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import killing, wire
 from acpbridge.transport.program import no_room
 from acpbridge.transport.tree import (
     LAST_STEP_LIMIT,
@@ -26,7 +26,7 @@ from acpbridge.transport.tree import (
 )
 
 # The keeper ends its shims, then the guard looks again: each has its own limit.
-END_LIMIT = kernel.END_LIMIT + 2 * kernel.KILL_LIMIT
+END_LIMIT = killing.END_LIMIT + 2 * killing.KILL_LIMIT
 
 NOTHING_STARTED = KillReceipt((), ())
 
@@ -153,7 +153,7 @@ class Line:
                     self.keeper = ProcessId(int(rest[0]), int(rest[1]))
                     self.ready.set()
                 elif word == b"swept":
-                    receipt = KillReceipt(*map(kernel.decode_pids, rest[1:]))
+                    receipt = KillReceipt(*map(wire.decode_pids, rest[1:]))
                     for name in rest[0].split(b","):
                         if name in self.children:
                             self.children[name].settle(receipt)
@@ -170,7 +170,7 @@ class Line:
             self._helpers.wait()
             data = await hear(self._helpers.watch)
             if data:
-                self._receipt = KillReceipt(*map(kernel.decode_pids, data.split(b" ")[2:]))
+                self._receipt = KillReceipt(*map(wire.decode_pids, data.split(b" ")[2:]))
         finally:
             self._guard_over.set()
             self._lose()

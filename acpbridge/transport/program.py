@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from acpbridge.errors import BridgeError
-from acpbridge.transport import keeper
+from acpbridge.transport.helpers import wire
 from acpbridge.transport.tree import ChildSpec
 
 # What to do about a step that failed, where that is not plain from the message.
@@ -52,7 +52,7 @@ def resolve_program(argv0: str, env: Mapping[str, str], cwd: str) -> str:
 def order_for(spec: ChildSpec, program: str) -> bytes:
     """Return what the shim is told; `start_failed` if exec could not pass it on as it is."""
     try:
-        return keeper.Order(
+        return wire.Order(
             os.fsencode(program),
             [os.fsencode(word) for word in spec.argv],
             {os.fsencode(name): os.fsencode(value) for name, value in spec.env.items()},

@@ -1,7 +1,7 @@
 """The daemon's end of one shim: a child, its stdio, its exit, and the proof that its tree is gone.
 
 Above are the supervisor and whoever reads and writes the streams; `acpbridge.transport.child`
-makes the children. Below is the shim's channel, whose words `acpbridge.transport.keeper` defines.
+makes the children. Below is the shim's channel, whose words `acpbridge.transport.helpers` defines.
 """
 
 import os
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import anyio
 
-from acpbridge.transport import keeper
+from acpbridge.transport.helpers import kernel, killing, wire
+from acpbridge.transport.helpers.cgroup import Cgroup
 from acpbridge.transport.pipes import PipeReader, PipeWriter
 
 # A healthy shim answers a kill within a millisecond; one that was stopped never does.
@@ -21,7 +22,7 @@ ANSWER_LIMIT = 1.0
 # The tree gets this long after TERM. codex kills its own child 2 s after its input ends.
 TERM_WAIT = 3.0
 # The last step gives up by itself after 5 s; before it a silent shim may cost a second.
-LAST_STEP_LIMIT = keeper.KILL_LIMIT + ANSWER_LIMIT + 1.0
+LAST_STEP_LIMIT = killing.KILL_LIMIT + ANSWER_LIMIT + 1.0
 # A tool that the agent leaves running may still be wanted by it: codex needed 5.0 s, claude 2.2.
 LINGER = 5.0
 
@@ -36,13 +37,13 @@ class ProcessId:
     def signal(self, number: int) -> bool:
         """Signal this process and nobody else; False if it is gone or could not be reached."""
         try:
-            return keeper.send_signal(self.pid, self.start_ticks, number)
+            return killing.send_signal(self.pid, self.start_ticks, number)
         except OSError:
             return False  # out of descriptors
 
     def alive(self) -> bool:
         """Ask the kernel whether it can still run code."""
-        row = keeper.read_process(self.pid)
+        row = kernel.read_process(self.pid)
         return row is not None and row.start_ticks == self.start_ticks and row.alive
 
 
@@ -108,7 +109,7 @@ async def hear(channel: socket.socket) -> bytes:
     """Return the next message of a helper; b"" when it is gone and everything was heard."""
     while True:
         try:
-            return channel.recv(keeper.MESSAGE_LIMIT)
+            return channel.recv(wire.MESSAGE_LIMIT)
         except BlockingIOError:
             await anyio.wait_readable(channel)
         except ConnectionResetError:
@@ -149,7 +150,7 @@ class Child:
         self.receipt: KillReceipt | None = None
         self.failure: tuple[str, int] | None = None
         self.closed = False
-        self.cgroup = keeper.Cgroup(os.fsencode(cgroup)) if cgroup else None
+        self.cgroup = Cgroup(os.fsencode(cgroup)) if cgroup else None
         self._channel = channel
         self._on_kill = on_kill
         self._started = anyio.Event()
@@ -224,25 +225,25 @@ class Child:
         Who has left the agent's own tree by then is found only where it has a control group; the
         supervisor looks for others by what is on record.
         """
-        loop = keeper.KillLoop(self._look, at_once=self._kill_at_once)
+        loop = killing.KillLoop(self._look, at_once=self._kill_at_once)
         try:
             while not loop.round():  # noqa: ASYNC110 - the kernel tells of no such event
-                await anyio.sleep(keeper.ROUND_PAUSE)
+                await anyio.sleep(killing.ROUND_PAUSE)
         except OSError:
             return self.unproven()
         return KillReceipt(tuple(sorted(loop.killed)), tuple(loop.survivors))
 
-    def _look(self) -> list[keeper.Process]:
+    def _look(self) -> list[kernel.Process]:
         found = {}
         for top in (self.shim, self.agent):
-            row = keeper.read_process(top.pid)
+            row = kernel.read_process(top.pid)
             if row is not None and row.start_ticks == top.start_ticks and row.pid not in found:
-                found.update({row.pid: row for row in (row, *keeper.tree_of(row.pid)) if row.alive})
+                found.update({row.pid: row for row in (row, *kernel.tree_of(row.pid)) if row.alive})
         if self.cgroup is not None:
             found.update({row.pid: row for row in self.cgroup.rows() if not _above_me(row.pid)})
         return list(found.values())
 
-    def _kill_at_once(self, _: list[keeper.Process]) -> None:
+    def _kill_at_once(self, _: list[kernel.Process]) -> None:
         if self.cgroup is not None and not any(_above_me(row.pid) for row in self.cgroup.rows()):
             self.cgroup.kill()
 
@@ -269,7 +270,7 @@ class Child:
         """
         with anyio.move_on_after(ANSWER_LIMIT):
             await self._answered.wait()
-        if self._answered.is_set() and await self._gone_within(keeper.KILL_LIMIT + ANSWER_LIMIT):
+        if self._answered.is_set() and await self._gone_within(killing.KILL_LIMIT + ANSWER_LIMIT):
             return
         self.shim.signal(signal.SIGKILL)
 
@@ -317,7 +318,7 @@ class Child:
             case "killing":
                 self._answered.set()
             case "gone":
-                killed, survivors = map(keeper.decode_pids, rest)
+                killed, survivors = map(wire.decode_pids, rest)
                 self.settle(KillReceipt(killed, survivors))
             case _:
                 raise AssertionError(f"a shim of another version said {word!r}")
@@ -331,7 +332,7 @@ class Child:
 
 def _above_me(pid: int) -> bool:
     """Tell whether a process is this one or above it: moved into a group, it is still no agent."""
-    return pid == os.getpid() or keeper.descends_from(os.getpid(), pid)
+    return pid == os.getpid() or kernel.descends_from(os.getpid(), pid)
 
 
 def channel_pair(near: ExitStack, far: ExitStack) -> tuple[socket.socket, socket.socket]:

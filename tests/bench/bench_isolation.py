@@ -21,9 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acpbridge.daemon import quick
 from tests.integration.daemon_home import Home, daemon_home, until
-from tests.integration.traffic import client, ended, start
+from tests.integration.traffic import Client, client, ended, start
 
 MIB = 1024 * 1024
 ROUNDS = 3
@@ -63,7 +62,7 @@ def scene(*lines: str, agent: str = "bad", **fields: Any) -> Any:
     return going_on
 
 
-def mine_again(home: Home) -> quick.Quick:
+def mine_again(home: Home) -> Client:
     """A connection in place of one whose answer was not waited for."""
     return client(home).__enter__()
 

@@ -281,7 +281,7 @@ def agree(told: str, outcome: str | None) -> bool:
     if told == "turn_ended":
         return outcome in ("completed", "cancelled", "failed")
     if told == "turn_failed":
-        return outcome in ("failed", "timed_out")
+        return outcome in ("failed", "timed_out", "interrupted")
     return told in ("", outcome)
 
 

@@ -145,7 +145,6 @@ def _requests(results: Sequence[Result]) -> list[Line]:
         failures.update(result.records.failures)
         refused.update(result.book.tally.errors)
         decided.update(a.decided or "not shown" for a in result.book.asked.values())
-    endless = sum(len(result.records.endless) for result in results)
     executed = sum(result.executed for result in results)
     calls = f"{sent} / {answered} / {cut}"
     return [
@@ -162,7 +161,7 @@ def _requests(results: Sequence[Result]) -> list[Line]:
         _zero(results, "agents' requests lost", asked),
         _zero(results, "agents' requests answered twice", asked),
         ("runs accepted, by outcome", f"{runs}: {_counted(outcomes)}", ""),
-        ("of them without a last event in the log (cut off by a crash)", str(endless), ""),
+        _zero(results, "runs without a last event in the log", runs),
         ("turns that failed, by code", _counted(failures), ""),
         _zero(results, "runs lost", runs),
         _zero(results, "runs without an outcome", runs),

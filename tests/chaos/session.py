@@ -220,6 +220,7 @@ def _check(result: Result, world: World) -> None:
         ],
         "runs lost": found.lost,
         "runs ended twice": found.doubled,
+        "runs without a last event in the log": found.endless,
         "outcomes changed": found.changed,
         "shown events missing": found.missing,
         "shown events changed": book.changed,

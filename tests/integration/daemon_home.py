@@ -17,11 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from acpbridge.daemon import frozen, quick
+from acpbridge.daemon.paths import Paths
+from acpbridge.errors import BridgeError
 from fixtures.fake_acp import ENTRY
 from tests.integration.conftest import descendants
 
-# What any one command may take unless a test says more.
-LIMIT = 15.0
+# What any one command or wait may take unless a test says more: it guards against hanging, and
+# says nothing of how long anything takes.
+LIMIT = float(os.environ.get("TEST_LIMIT", "60"))
 PAUSE = 0.02
 
 Found = TypeVar("Found")
@@ -128,8 +132,46 @@ class Home:
         finally:
             terminal.close()
 
+    @property
+    def paths(self) -> Paths:
+        return Paths(self.path, self.path / "config.yaml")
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Call the daemon as the quick commands do, and start none; None where none answers.
+
+        A command takes a tenth of a second of a processor and more; a test that looks again and
+        again looks this way.
+        """
+        try:
+            client = quick.connect(self.paths, any_version=True)
+            if client is None:
+                return None
+            with client:
+                return client.call(method, **params)
+        except BridgeError as error:
+            if error.code != "connection_closed":
+                raise
+            return None  # it ended just then
+
+    def serves(self) -> bool:
+        """Tell whether a daemon answers."""
+        return self.ask("status") is not None
+
     def status(self) -> Any:
-        return self.run("status", "--json").json
+        """Return what `status --json` prints."""
+        found = self.ask("status")
+        return self.run("status", "--json").json if found is None else found
+
+    def row(self, key: str) -> Any:
+        """Return what `status KEY --json` prints of a session, live or not."""
+        (row,) = self.ask("status", key=key)["sessions"]
+        return row
+
+    def record(self, key: str) -> Any:
+        """Return what `sessions --all --json` prints of a session; a daemon is started for it."""
+        found = self.ask("sessions", all=True)
+        rows = self.run("sessions", "--all", "--json").json if found is None else found
+        return next(row for row in rows["sessions"] if row["key"] == key)
 
     def session(self) -> Any:
         """Return the one session that lives."""
@@ -140,9 +182,9 @@ class Home:
         """Return the one open question, once there is one."""
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
-            found = self.run("permissions", "--json").json["permissions"]
-            if found:
-                return found[0]
+            found = self.ask("questions")
+            if found and found["permissions"]:
+                return found["permissions"][0]
             time.sleep(PAUSE)
         raise AssertionError("no question came up")
 
@@ -263,14 +305,28 @@ def daemon_home(path: Path) -> Iterator[Home]:
         yield home
     finally:
         below = _everything(home)
-        stopped = home.run("daemon", "stop")
-        if stopped.code != 0:
-            stopped = home.run("daemon", "stop", "--force", limit=30)
-        left = wait_gone([*below, *home.marked()], 5)
+        stopped = _stop(home)
+        left = wait_gone([*below, *home.marked()], 20)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         assert not left, f"left behind: {left}"
         assert stopped.code == 0, stopped
+
+
+def _stop(home: Home) -> Done:
+    """Stop the daemon as `daemon stop` does, and by `--force` where it has work or is frozen."""
+    try:
+        client = quick.connect(home.paths, any_version=True)
+        if client is None:
+            return Done(0, "", "")
+        with client:
+            client.call("stop", force=False, ifIdle=not client.stopping)
+    except BridgeError as error:
+        if error.code != "connection_closed":
+            return home.run("daemon", "stop", "--force")
+    if frozen.wait_stopped(home.paths, LIMIT):
+        return Done(0, "", "")
+    return home.run("daemon", "stop", "--force")
 
 
 def _everything(home: Home) -> list[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from acpbridge.controller.journal import Entry, Tree
 from acpbridge.daemon import frozen
-from acpbridge.transport import keeper
+from acpbridge.transport.helpers import kernel, killing
 from acpbridge.transport.tree import ProcessId
 
 ROUNDS = 12
@@ -26,8 +26,8 @@ def idle() -> int:
     return pid
 
 
-def row_of(pid: int) -> keeper.Process:
-    row = keeper.read_process(pid)
+def row_of(pid: int) -> kernel.Process:
+    row = kernel.read_process(pid)
     assert row is not None
     return row
 
@@ -49,16 +49,16 @@ def end(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def ways(old: keeper.Process) -> dict[str, bool]:
+def ways(old: kernel.Process) -> dict[str, bool]:
     """Signal the one that is gone in every way there is; return which said that they did."""
     meant, entry = ProcessId(old.pid, old.start_ticks), Entry(old.pid, old.start_ticks)
     looks = iter([[old]])
-    loop = keeper.KillLoop(lambda: next(looks, []))
+    loop = killing.KillLoop(lambda: next(looks, []))
     loop.run()
     (receipt,) = frozen.end_trees({"gone": Tree(entry, entry, (entry,))})
     return {
-        "send_signal": keeper.send_signal(old.pid, old.start_ticks, signal.SIGKILL),
-        "with a parent": keeper.send_signal(old.pid, old.start_ticks, signal.SIGKILL, old.ppid),
+        "send_signal": killing.send_signal(old.pid, old.start_ticks, signal.SIGKILL),
+        "with a parent": killing.send_signal(old.pid, old.start_ticks, signal.SIGKILL, old.ppid),
         "ProcessId": meant.signal(signal.SIGKILL) or meant.alive(),
         "Entry": entry.alive(),
         "kill loop": bool(loop.killed or loop.survivors),

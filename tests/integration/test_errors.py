@@ -10,8 +10,6 @@ import pytest
 from fixtures.fake_acp import fake_agent
 from tests.integration.daemon_home import Home, daemon_home, failed
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def configure(home: Home, *options: str, **fields: Any) -> None:
     row = {"id": "a", "runtime": {"command": list(fake_agent(*options))}, **fields}

@@ -8,13 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from acpbridge.daemon.wire import WIRE_VERSION
 from tests.integration.daemon_home import Home, daemon_home, until
 from tests.integration.traffic import client, log_option, start
-
-pytestmark = pytest.mark.timeout(60)
 
 
 class Wire:

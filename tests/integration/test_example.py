@@ -16,8 +16,6 @@ from acpbridge import Answer, OpenQuestion
 from acpbridge.edge.load import load_entry
 from tests.integration.daemon_home import LIMIT, Home, daemon_home
 
-pytestmark = pytest.mark.timeout(60)
-
 ENTRY = f"{Path(__file__).parents[2] / 'examples' / 'shout.py'}:shout"
 
 

@@ -15,11 +15,13 @@ from tests.integration.daemon_home import Home, daemon_home
 from tests.integration.faultsweep import (
     Scenario,
     judge,
+    judge_ends,
     killed,
     last_session,
     loose,
     nobody_left,
     nursery,
+    sessions,
 )
 from tests.integration.traffic import log_option
 
@@ -94,7 +96,10 @@ def _sweep(home: Home) -> None:
             assert loose(home) == [], (arming, "case 88: under a umask of 000, at any moment")
             nobody_left(home)
         assert daemons.start() is None
+        for key in sessions(home):
+            Scenario(home, shown, accepted).open_log(key)
         judge(home, shown, accepted)
+        judge_ends(home, accepted)
         assert home.run("daemon", "stop").code == 0
         assert daemons.ended() == 0
     assert len(shown) > len(armings()), "the scenario shows something each time"

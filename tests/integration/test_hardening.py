@@ -24,10 +24,8 @@ from acpbridge.runtimes.base import New, SessionSpec
 from fixtures.fake_acp import fake_agent
 from tests.integration.agents import fake_session, supervisor
 from tests.integration.conftest import Observer
-from tests.integration.daemon_home import daemon_home
+from tests.integration.daemon_home import LIMIT, daemon_home
 from tests.unit.runtimes.scenarios import Recorder, spec_fields
-
-pytestmark = pytest.mark.timeout(60)
 
 
 async def test_row_24_what_has_lost_its_shim_is_an_agents_and_is_ended_by_a_kill(
@@ -152,7 +150,7 @@ def test_g28_running_out_of_descriptors_only_makes_clients_wait(tmp_path: Path) 
             assert (again.code, again.out.strip()) == (0, "still here"), again
             assert daemon.poll() is None
             home.run("daemon", "stop")
-            daemon.wait(20)
+            daemon.wait(LIMIT)
 
 
 def test_one_who_does_not_say_hello_is_let_go_and_may_not_say_much(tmp_path: Path) -> None:

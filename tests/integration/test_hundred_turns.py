@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from acpbridge.daemon.quick import Quick
 from tests.integration.daemon_home import PAUSE, Home, daemon_home
 from tests.integration.test_acceptance import stored
-from tests.integration.traffic import client, start
+from tests.integration.traffic import Client, client, start
 
 TURNS = 100
 STREAM = 20
@@ -30,7 +29,7 @@ def kilobytes(pid: int, file: str, name: str) -> int:
     return int(text.partition(f"{name}:")[2].split()[0])
 
 
-def open_all(daemon: Quick) -> list[Any]:
+def open_all(daemon: Client) -> list[Any]:
     """Have all turns accepted and wait until each of them is open with its question."""
     runs = [start(daemon, WORDS) for _ in range(TURNS)]
     deadline = time.monotonic() + PATIENCE
@@ -61,7 +60,7 @@ def watch_all(home: Home) -> str:
     return f"status --json {took:.2f} s; daemon CPU so far {cpu:.1f} s; {memory}"
 
 
-def answer_all(daemon: Quick, runs: list[Any]) -> None:
+def answer_all(daemon: Client, runs: list[Any]) -> None:
     for question in daemon.call("questions")["permissions"]:
         daemon.call("answer", id=question["id"], effect="allow")
     for run in runs:

@@ -18,13 +18,12 @@ from typing import Any
 
 import pytest
 
-from acpbridge.daemon import quick
 from acpbridge.daemon.doorway import MAX_CLIENTS
 from acpbridge.daemon.server import AGENT_LINE, STRANGER_LINE
 from acpbridge.daemon.wire import WIRE_VERSION
 from acpbridge.errors import BridgeError
 from tests.integration.daemon_home import Home, daemon_home, until
-from tests.integration.traffic import Look, client, ended, log_option, prompt, start, texts
+from tests.integration.traffic import Client, Look, client, ended, log_option, prompt, start, texts
 
 MIB = 1024 * 1024
 FOR_EVER = 100_000_000
@@ -40,21 +39,21 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 @pytest.fixture
-def mine(home: Home) -> Iterator[quick.Quick]:
+def mine(home: Home) -> Iterator[Client]:
     """A client whose sessions are ended with the test."""
     with client(home) as found:
         yield found
         found.call("kill", limit=30, keys=found.call("matching")["keys"], grace=0)
 
 
-def others_get_on(mine: quick.Quick) -> None:
+def others_get_on(mine: Client) -> None:
     """Have another session begin, run two turns and be looked at."""
     key = ended(mine, "say one", agent="good", mode="session")["key"]
     assert ended(mine, "say two", session=key)["outcome"] == "completed"
     assert mine.call("status", key=key)["sessions"][0]["state"] == "ready"
 
 
-def running(mine: quick.Quick, key: str) -> bool:
+def running(mine: Client, key: str) -> bool:
     """Tell whether a session's turn still goes on."""
     return bool(mine.call("status", key=key)["sessions"][0]["turn"])
 
@@ -77,7 +76,7 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("flood", sorted(FLOODS))
-def test_g13_a_flood_holds_up_no_other_session(mine: quick.Quick, flood: str) -> None:
+def test_g13_a_flood_holds_up_no_other_session(mine: Client, flood: str) -> None:
     bad = start(mine, FLOODS[flood], agent="bad")["key"]
     until(lambda: mine.call("status", key=bad)["sessions"][0]["state"] == "running")
     others_get_on(mine)
@@ -85,7 +84,7 @@ def test_g13_a_flood_holds_up_no_other_session(mine: quick.Quick, flood: str) ->
     assert mine.call("cancel", limit=30, key=bad, grace=0.2)["turnEnded"]
 
 
-def test_g13_a_stopped_agent_with_a_prompt_pending_holds_up_nobody(mine: quick.Quick) -> None:
+def test_g13_a_stopped_agent_with_a_prompt_pending_holds_up_nobody(mine: Client) -> None:
     """And a kill works on it at once (G13, G1)."""
     bad = ended(mine, "say here", agent="bad", mode="session")["key"]
     rows = mine.call("status", key=bad)["sessions"][0]["processes"]
@@ -97,7 +96,7 @@ def test_g13_a_stopped_agent_with_a_prompt_pending_holds_up_nobody(mine: quick.Q
 
 
 @pytest.mark.parametrize("how", ["cancel", "kill"])
-def test_g13_an_agent_that_reads_nothing_holds_up_nobody(mine: quick.Quick, how: str) -> None:
+def test_g13_an_agent_that_reads_nothing_holds_up_nobody(mine: Client, how: str) -> None:
     """8 MiB wait for a pipe that is full: who prompts another, cancels or kills does not."""
     bad = ended(mine, "say here", agent="bad", mode="session")["key"]
     rows = mine.call("status", key=bad)["sessions"][0]["processes"]
@@ -113,9 +112,7 @@ def test_g13_an_agent_that_reads_nothing_holds_up_nobody(mine: quick.Quick, how:
         assert (receipt["rung"], receipt["turnEnded"]) == ("kill", True)
 
 
-def test_case_46_open_questions_of_one_session_hold_up_no_other(
-    home: Home, mine: quick.Quick
-) -> None:
+def test_case_46_open_questions_of_one_session_hold_up_no_other(home: Home, mine: Client) -> None:
     """G13: of 1,000 at once 32 are open, the others are a no; another's is asked and answered."""
     lines = "\n".join(["bg ask execute rm"] * 1000)
     bad = start(mine, lines, agent="bad")["key"]
@@ -153,7 +150,7 @@ def test_case_76_a_noisy_stderr_blocks_no_answer(home: Home) -> None:
     assert texts(prompt(home, "good", *lines)) == [str(size) for size in sizes for _ in "12"]
 
 
-def test_case_79_a_reader_that_pauses_loses_nothing(home: Home, mine: quick.Quick) -> None:
+def test_case_79_a_reader_that_pauses_loses_nothing(home: Home, mine: Client) -> None:
     """G14: the turn ends while it pauses, and then it reads all 5,000 in order."""
     receipt = start(mine, "sleep 200\nstream 5000 100", agent="good", mode="session")
     with raw(home) as sock:
@@ -166,7 +163,7 @@ def test_case_79_a_reader_that_pauses_loses_nothing(home: Home, mine: quick.Quic
 
 
 def test_case_80_prompts_to_a_busy_session_wait_in_order_or_are_refused(
-    home: Home, mine: quick.Quick
+    home: Home, mine: Client
 ) -> None:
     """20 wait; the next one is `busy`. The agent never sees two at once."""
     look = Look(home)
@@ -245,7 +242,7 @@ def check_numbers(events: list[dict[str, Any]]) -> None:
     assert len({event["epoch"] for event in events}) == 1
 
 
-def test_g14_clients_that_never_read_hold_up_nobody(home: Home, mine: quick.Quick) -> None:
+def test_g14_clients_that_never_read_hold_up_nobody(home: Home, mine: Client) -> None:
     """One follows a flood, one asks on and on; neither takes a byte."""
     bad = start(mine, f"stream {FOR_EVER} 1024", agent="bad")["key"]
     with raw(home) as deaf, raw(home) as asker:
@@ -259,9 +256,7 @@ def test_g14_clients_that_never_read_hold_up_nobody(home: Home, mine: quick.Quic
         assert done["outcome"] == "completed"
 
 
-def test_g14_a_client_that_reads_a_byte_at_a_time_holds_up_nobody(
-    home: Home, mine: quick.Quick
-) -> None:
+def test_g14_a_client_that_reads_a_byte_at_a_time_holds_up_nobody(home: Home, mine: Client) -> None:
     bad = start(mine, f"stream {FOR_EVER} 1024", agent="bad")["key"]
     with raw(home) as slow:
         follow = {"jsonrpc": "2.0", "id": 2, "method": "follow", "params": {"key": bad}}
@@ -283,7 +278,7 @@ SHOUTS = {
 @pytest.mark.parametrize("shout", sorted(SHOUTS))
 @pytest.mark.parametrize("hello", [True, False])
 def test_g14_what_a_client_sends_holds_up_nobody(
-    home: Home, mine: quick.Quick, shout: str, *, hello: bool
+    home: Home, mine: Client, shout: str, *, hello: bool
 ) -> None:
     with raw(home, hello=hello) as sock:
         talk = threading.Thread(target=_shout, args=(sock, SHOUTS[shout]))
@@ -330,7 +325,7 @@ def answers(home: Home, wire: str, *sizes: int, mark: str = "") -> list[int]:
     return list(json.loads(done.stdout))
 
 
-def test_g14_who_a_client_is_says_how_long_its_lines_may_be(home: Home, mine: quick.Quick) -> None:
+def test_g14_who_a_client_is_says_how_long_its_lines_may_be(home: Home, mine: Client) -> None:
     """A line beyond the limit is lost and answered as an invalid request; the next one is read."""
     key = ended(mine, "say here", agent="good", mode="session")["key"]
     invalid, wire = -32600, str(WIRE_VERSION)
@@ -351,9 +346,7 @@ def test_g14_a_client_that_ends_its_own_direction_is_still_answered(home: Home) 
     assert [answer["id"] for answer in answers] in ([9], [])
 
 
-def test_g14_a_crowd_of_clients_that_say_nothing_holds_up_nobody(
-    home: Home, mine: quick.Quick
-) -> None:
+def test_g14_a_crowd_of_clients_that_say_nothing_holds_up_nobody(home: Home, mine: Client) -> None:
     crowd = [socket.socket(socket.AF_UNIX) for _ in range(MAX_CLIENTS)]
     try:
         for sock in crowd:
@@ -369,9 +362,7 @@ def test_g14_a_crowd_of_clients_that_say_nothing_holds_up_nobody(
 # ---- Numbers (G16) ----
 
 
-def test_g16_numbers_have_no_gap_from_replay_to_live_under_load(
-    home: Home, mine: quick.Quick
-) -> None:
+def test_g16_numbers_have_no_gap_from_replay_to_live_under_load(home: Home, mine: Client) -> None:
     """A follower begins late in a flood, reads what is on disk alone by then, then what comes.
 
     So does one that is cut off and comes again with the number that it had. Without the `None` in

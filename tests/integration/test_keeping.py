@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.daemon_home import Home, alive, daemon_home, until, wait_gone
+from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, until, wait_gone
 
 SENTINEL = "sentinel-31d5c0ffee"
 
@@ -35,8 +35,7 @@ def a_session(home: Home, *words: str, mode: str = "run") -> str:
 
 
 def row(home: Home, key: str) -> Any:
-    (found,) = home.run("status", key, "--json").json["sessions"]
-    return found
+    return home.row(key)
 
 
 def agent_pid(home: Home, key: str) -> int:
@@ -174,7 +173,7 @@ def test_a_follower_sees_what_comes_and_leaving_changes_nothing(home: Home) -> N
         else:
             raise AssertionError("it was not seen")
         viewer.send_signal(signal.SIGINT)
-        assert viewer.wait(10) == 0
+        assert viewer.wait(LIMIT) == 0
     assert row(home, key)["state"] == "running"
     assert home.run("cancel", key).code == 0
 
@@ -192,7 +191,7 @@ def test_following_ends_when_the_session_is_deleted_or_the_daemon_is_gone(home: 
             assert home.run(*words).code == 0
             viewer.stdout.read()
             assert error in viewer.stderr.read()
-            assert viewer.wait(10) == code
+            assert viewer.wait(LIMIT) == code
         key = a_session(home, "say two") if code == 4 else ""
 
 
@@ -204,7 +203,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(home: Home) -> None:
         assert viewer.stderr is not None
         viewer.stdout.readline()
         viewer.stdout.close()
-        assert viewer.wait(10) in (0, 1)
+        assert viewer.wait(LIMIT) in (0, 1)
         assert viewer.stderr.read() == b""
 
 

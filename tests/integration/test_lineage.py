@@ -19,8 +19,6 @@ from fixtures import shell_agent
 from fixtures.fake_acp import fake_agent
 from tests.integration.daemon_home import Home, alive, daemon_home, until, wait_gone
 
-pytestmark = pytest.mark.timeout(120)
-
 # Asks for children as fast as it can, over a connection of its own each time, and lies about who
 # it is: what the fields say has no say.
 SPAWNER = """

@@ -33,8 +33,7 @@ def wait_over(home: Home, key: str) -> str:
     """Return a session's state, once it has no process."""
     deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline:
-        rows = home.run("sessions", "--all", "--json").json["sessions"]
-        (state,) = [str(row["state"]) for row in rows if row["key"] == key]
+        state = str(home.record(key)["state"])
         if state not in LIVE_STATES:
             return state
     raise AssertionError("its process is still there")

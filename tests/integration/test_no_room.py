@@ -18,10 +18,8 @@ import pytest
 
 from acpbridge.daemon.wire import WIRE_VERSION
 from acpbridge.errors import BridgeError
-from tests.integration.daemon_home import Home, daemon_home, failed, until
+from tests.integration.daemon_home import LIMIT, Home, daemon_home, failed, until
 from tests.integration.traffic import client, ended, start
-
-pytestmark = pytest.mark.timeout(120)
 
 
 @contextmanager
@@ -46,7 +44,7 @@ def daemon(home: Home, fault: str = "", *, descriptors: int = 0) -> Iterator[Non
             assert process.poll() is None
             with client(home) as caller:
                 caller.call("stop", force=False)
-            assert process.wait(30) == 0
+            assert process.wait(LIMIT) == 0
         finally:
             process.kill()
 

@@ -13,9 +13,7 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.conftest import descendants
-from tests.integration.daemon_home import Home, alive, daemon_home, failed, until, wait_gone
-
-pytestmark = pytest.mark.timeout(120)
+from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, failed, until, wait_gone
 
 RACERS = 8
 
@@ -42,7 +40,7 @@ def test_g9_of_eight_that_start_at_once_one_runs_and_each_other_names_it(home: H
         losers = [racer for racer in racers if racer.pid != pid]
         assert len(losers) == RACERS - 1
         for racer in losers:
-            _, said = racer.communicate(timeout=30)
+            _, said = racer.communicate(timeout=LIMIT)
             assert racer.returncode == 1
             assert "error (daemon_running)" in said.decode()
             assert f"pid {pid}" in said.decode()

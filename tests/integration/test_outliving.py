@@ -2,11 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.integration.daemon_home import Home, daemon_home, until, wait_gone
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def warnings(home: Home) -> list[str]:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_g6_a_stranger_that_got_the_number_of_one_of_ours_is_never_signalled() -> None:
-    """Without the start times in `keeper.send_signal`: wrong == ['send_signal', ..., 'dead']."""
+    """Without the start times in `killing.send_signal`: wrong == ['send_signal', ..., 'dead']."""
     unshare = shutil.which("unshare")
     if unshare is None:
         pytest.skip("no unshare(1) to make a pid namespace with")

@@ -11,8 +11,6 @@ import pytest
 
 from tests.integration.daemon_home import LIMIT, Done, Home, daemon_home, until
 
-pytestmark = pytest.mark.timeout(90)
-
 ROOT = Path(__file__).parents[2]
 
 AGENT = """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.daemon_home import LIMIT
 from tests.unit.runtimes import scripted
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ def test_output_is_protocol_only_over_pipes_and_files_a22(
             stdout=stdout if target == "file" else subprocess.PIPE,
             stderr=stderr,
             env={"PYTHONPATH": str(ROOT)},
-            timeout=15,
+            timeout=LIMIT,
             check=True,
         )
     output = taken.read_bytes() if target == "file" else done.stdout
@@ -51,4 +52,4 @@ def test_a_client_that_has_left_ends_the_process() -> None:
         process.stdout.close()
         process.stdin.write(INITIALIZE)
         process.stdin.flush()
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=LIMIT) == 0

@@ -12,8 +12,6 @@ from fixtures.fake_acp import fake_agent
 from tests.integration.daemon_home import LIMIT, PAUSE, Home, daemon_home, failed
 from tests.integration.machine import MODES, Machine
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def configure(home: Home, *options: str, limits: dict[str, Any] | None = None) -> None:
     row = {"id": "a", "runtime": {"command": list(fake_agent("--mark", home.mark, *options))}}
@@ -157,7 +155,7 @@ def test_case_98_a_first_start_that_downloads_has_more_time_and_status_says_how_
                 assert time.monotonic() < deadline, shown
                 time.sleep(PAUSE)
                 shown = home.run("status").out
-            out, err = run.communicate(timeout=30)
+            out, err = run.communicate(timeout=LIMIT)
         assert (run.returncode, out) == (0, b"here\n"), err
 
 

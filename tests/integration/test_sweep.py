@@ -19,7 +19,8 @@ from acpbridge.controller import census
 from acpbridge.controller.evidence import judge
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.controller.sweep import Swept, sweep
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel, killing
+from tests.integration.daemon_home import daemon_home
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Observer
@@ -166,7 +167,7 @@ class Left:
         return found
 
     def _end_after(self, left: Entry) -> None:
-        self._stack.callback(kernel.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
+        self._stack.callback(killing.send_signal, left.pid, left.start_ticks, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -295,6 +296,27 @@ def test_without_a_journal_of_this_boot_a_marker_is_named_and_not_signalled_case
     assert list(doubts(sweep(path, str(tmp_path)))) == [stray.pid]
     assert sweep(path, str(tmp_path / "other")) == Swept()  # a second bridge of the same user
     assert alive(stray.pid) == [True]
+
+
+def test_a_damaged_journal_is_told_and_who_bears_the_marker_is_shown_case_65(
+    tmp_path: Path, left: Left
+) -> None:
+    """By `status` with and without a daemon; before, nobody said that the journal is damaged."""
+    with daemon_home(tmp_path) as home:
+        (stray,) = left.start(**marked(home.path))
+        (home.path / "processes.json").write_text('{"pid": 1', encoding="utf-8")
+        for command in (["status", "--json"], ["daemon", "start"], ["status", "--json"]):
+            done = home.run(*command)
+            if command[0] == "status":
+                (row,) = done.json["unowned"]
+                assert (row["pid"], "bears the marker" in row["reason"]) == (stray.pid, True)
+                assert str(stray.pid) in row["next"]
+                assert any("processes.json is damaged" in w for w in done.json["warnings"])
+        assert alive(stray.pid) == [True]
+        # Of a journal that is whole nothing is said.
+        home.run("daemon", "restart", limit=30)
+        assert home.run("status", "--json").json["warnings"] == []
+        killing.send_signal(stray.pid, stray.start_ticks, signal.SIGKILL)
 
 
 def test_the_journal_of_another_directory_ends_nobody_g6(tmp_path: Path, left: Left) -> None:

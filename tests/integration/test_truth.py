@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from acpbridge.daemon.quick import Quick
 from tests.integration.daemon_home import LIMIT, PAUSE, Home, alive, daemon_home, until, wait_gone
-from tests.integration.traffic import client, ended, log_option, start
+from tests.integration.traffic import Client, client, ended, log_option, start
 
 PLACES = 2
 TTL = 1  # seconds that a session may be idle; three of them stand for "long" below
@@ -34,7 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         yield made
 
 
-def look_at(daemon: Quick, key: str, true: Any) -> Any:
+def look_at(daemon: Client, key: str, true: Any) -> Any:
     """Return the session's row, once it fulfils a condition."""
     deadline = time.monotonic() + LIMIT
     while True:
@@ -45,7 +44,7 @@ def look_at(daemon: Quick, key: str, true: Any) -> Any:
         time.sleep(PAUSE)
 
 
-def wait_for_nothing_to_run(daemon: Quick) -> None:
+def wait_for_nothing_to_run(daemon: Client) -> None:
     """Wait for the processes of runs that are over: a turn ends a moment before its process."""
     until(lambda: not daemon.call("status")["sessions"])
 

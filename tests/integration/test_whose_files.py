@@ -17,8 +17,6 @@ from tests.integration.daemon_home import Home, daemon_home
 from tests.integration.faultsweep import loose, nursery
 from tests.integration.traffic import client, ended
 
-pytestmark = pytest.mark.timeout(120)
-
 FILES = ("state.db", "audit.jsonl", "processes.json", "killed.jsonl", "daemon.log")
 NOBODY = 65534
 

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from acpbridge.daemon import quick
-from acpbridge.daemon.paths import Paths
-from tests.integration.daemon_home import Done, Home
+from tests.integration.daemon_home import LIMIT, Done, Home
 
 
 def log_option(home: Home) -> tuple[str, str]:
@@ -63,7 +62,7 @@ class Look:
         return out
 
 
-def prompt(home: Home, agent: str, *lines: str, limit: float = 40) -> Done:
+def prompt(home: Home, agent: str, *lines: str, limit: float = LIMIT) -> Done:
     """Run one turn of so many directives, as events."""
     words = ("run", "--agent", agent, "--format", "json", "-")
     return home.run(*words, stdin="\n".join(lines), limit=limit)
@@ -76,23 +75,34 @@ def texts(done: Done) -> list[str]:
     return [update["content"]["text"] for update in updates]
 
 
+class Client:
+    """A connection to a daemon, with the patience of a test."""
+
+    def __init__(self, inner: quick.Quick) -> None:
+        self._inner = inner
+
+    def call(self, method: str, *, limit: float = LIMIT, **params: Any) -> Any:
+        """Call a method of the daemon and return its result, as `Quick.call` does."""
+        return self._inner.call(method, limit=limit, **params)
+
+
 @contextmanager
-def client(home: Home) -> Iterator[quick.Quick]:
+def client(home: Home) -> Iterator[Client]:
     """Connect to the daemon that runs in a state directory."""
-    found = quick.connect(Paths(home.path, home.path / "config.yaml"))
+    found = quick.connect(home.paths)
     assert found is not None
     with found:
-        yield found
+        yield Client(found)
 
 
-def start(client: quick.Quick, words: str, **fields: Any) -> Any:
+def start(client: Client, words: str, **fields: Any) -> Any:
     """Have a run accepted, that goes on by itself; return its receipt."""
     content = [{"type": "text", "text": words}]
     given = {"content": content, "env": {}, "callerCwd": "/", "detach": True, **fields}
     return client.call("run", **given)
 
 
-def ended(client: quick.Quick, words: str, limit: float = 30, **fields: Any) -> Any:
+def ended(client: Client, words: str, limit: float = LIMIT, **fields: Any) -> Any:
     """Have a run accepted and wait for its end: `{outcome, stopReason, error, ...}`."""
     receipt = start(client, words, **fields)
     return {**client.call("wait", limit=limit, runId=receipt["runId"]), **receipt}

@@ -27,7 +27,7 @@ OTHERWISE = {
     "edge/stdio.py": "the process of an editor's face, not the daemon's",
     "agents/demo.py": "an agent that ships, in a process of its own",
     "checking": "a trial of an agent by `doctor`",
-    "transport/keeper.py": "guard, keeper and shim: processes of their own, killed in their tests",
+    "transport/helpers": "guard, keeper and shim: processes of their own, killed in their tests",
     "transport/line.py": "orders to the keeper: see tests/integration/test_child.py",
     "transport/tree.py": "the sealed order of one start; the same",
     "transport/pipes.py": "below `faulty`, which has the points",

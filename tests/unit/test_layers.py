@@ -39,9 +39,11 @@ NOWHERE = {"asyncio", "threading"}
 # The one task that belongs to no group: a program's own code that does not end when it is told to.
 LEFT_BEHIND = "acpbridge.transport.foreign"
 
-# child and keeper start agents; from a client detach starts the daemon itself, and foreground what
-# a person asks for and talks to.
-STARTERS = {f"acpbridge.transport.{name}" for name in ("child", "keeper", "detach", "foreground")}
+# child starts the helpers, which start agents; from a client detach starts the daemon itself, and
+# foreground what a person asks for and talks to.
+STARTERS = {
+    f"acpbridge.transport.{name}" for name in ("child", "helpers.role", "detach", "foreground")
+}
 STARTING = {
     "subprocess",
     "multiprocessing",
@@ -170,6 +172,34 @@ def test_the_package_keeps_its_floors() -> None:
     assert faults(modules) == []
 
 
+# What the helpers are started with; each starts in milliseconds and takes little memory.
+FAST = {"_ctypes", "_socket", "errno", "gc", "os", "resource", "select", "signal", "sys", "time"}
+# From below; each imports only those before it.
+HELPERS = [
+    "kernel",
+    "killing",
+    "cgroup",
+    "wire",
+    "libc",
+    "role",
+    "namespace",
+    "shim",
+    "keeper",
+    "guard",
+    "start",
+]
+
+
+def test_the_helpers_stand_on_their_own() -> None:
+    home = "acpbridge.transport.helpers"
+    found = {name: source for name, source in package().items() if name.startswith(f"{home}.")}
+    assert sorted(found) == sorted(f"{home}.{name}" for name in HELPERS)
+    for place, name in enumerate(HELPERS):
+        allowed = FAST | {f"{home}.{below}" for below in HELPERS[:place]} | {"collections.abc"}
+        for imported in imports(ast.parse(found[f"{home}.{name}"])):
+            assert within(imported, allowed), f"{name} imports {imported}"
+
+
 def test_every_floor_of_the_package_is_named() -> None:
     parts = {name.split(".")[1] for name in package() if "." in name} - {"__main__"}
     assert parts <= set(LEVEL)
@@ -231,7 +261,7 @@ SOUND = {
     "the clock above": ("transport.x", "import time, os, anyio"),
     "the codec at home": ("protocol.jsonrpc", "import jsonrpc_base"),
     "a process by the child": ("transport.child", "import subprocess"),
-    "a fork by the keeper": ("transport.keeper", "import os\nos.fork()"),
+    "a fork by the helpers": ("transport.helpers.role", "import os\nos.fork()"),
     "a print by the command line": ("cli.x", "import click\nclick.echo('x')\nprint('x')"),
     "a word": ("model.x", "'print asyncio import os'\nclass A:\n    def fork(self): ..."),
 }

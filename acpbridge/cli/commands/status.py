@@ -1,5 +1,6 @@
 """`acpbridge status`: what runs, from the kernel, now. Quick; starts no daemon."""
 
+import os
 from typing import Any
 
 import click
@@ -51,15 +52,20 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
 
 def _nothing(found: Paths) -> dict[str, Any]:
     left: list[dict[str, Any]] = []
-    if found.journal.exists():
-        from acpbridge.daemon.frozen import left_over  # needed only where a daemon has been
+    warnings: list[str] = []
+    if os.path.lexists(found.journal):
+        # Needed only where a daemon has been.
+        from acpbridge.controller.journal import Journal, without_journal
+        from acpbridge.daemon.frozen import left_over
 
         left = left_over(found)
+        if Journal.damaged(found.journal):
+            warnings.append(without_journal(found.journal))
     return {
         "daemon": None,
         "sessions": [],
         "unowned": left,
         "pendingPermissions": 0,
-        "warnings": [],
+        "warnings": warnings,
         "observedAt": moments.now(),
     }

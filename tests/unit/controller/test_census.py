@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from acpbridge.controller import census
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 PATIENCE = 10  # seconds; everything here takes milliseconds
 

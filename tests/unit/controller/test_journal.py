@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acpbridge.controller.journal import Entry, Journal, Tree
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 ENTRIES = st.builds(Entry, st.integers(1, 2**22), st.integers(0, 2**60))
 MEMBERS = st.lists(ENTRIES, max_size=3).map(tuple)

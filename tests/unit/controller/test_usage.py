@@ -10,7 +10,7 @@ import pytest
 
 from acpbridge.controller import usage
 from acpbridge.controller.bounds import MIB, Bounds, Usage
-from acpbridge.transport import keeper as kernel
+from acpbridge.transport.helpers import kernel
 
 HELD = 64  # MiB that the parent writes to before it forks
 CHILDREN = 3

@@ -122,7 +122,7 @@ class Desk:
 @asynccontextmanager
 async def desk(path: Path, **limits: Any) -> AsyncIterator[Desk]:
     clock, path = SteppedClock(), path / "audit.jsonl"
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             found: list[Desk] = []
             audit = Audit.open(

@@ -52,7 +52,7 @@ class Asked:
 
 
 async def read(watcher: QuestionWatcher) -> list[dict[str, Any]]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         return [json.loads(line) for line in await watcher.read()]
 
 

@@ -24,7 +24,7 @@ class Holder:
 async def test_there_are_as_many_places_as_the_limit_says_now() -> None:
     limit = [2]
     places = Places(lambda: limit[0])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             holders = [Holder() for _ in range(5)]
             for holder in holders[:2]:
@@ -53,7 +53,7 @@ async def test_those_who_wait_are_served_in_order_and_nobody_pushes_in() -> None
         await anyio.lowlevel.checkpoint()
         places.release(holder)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await places.acquire(first)
         async with anyio.create_task_group() as tasks:
             for n in range(5):
@@ -68,7 +68,7 @@ async def test_those_who_wait_are_served_in_order_and_nobody_pushes_in() -> None
 async def test_the_longest_idle_gives_way_once_per_one_who_waits() -> None:
     places = Places(lambda: 3)
     busy, older, newer = Holder(), Holder(10.0), Holder(20.0)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         for holder in (busy, older, newer):
             await places.acquire(holder)
         async with anyio.create_task_group() as tasks:
@@ -87,7 +87,7 @@ async def test_the_longest_idle_gives_way_once_per_one_who_waits() -> None:
 
 async def test_one_who_becomes_idle_later_gives_way_then() -> None:
     places, busy = Places(lambda: 1), Holder()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await places.acquire(busy)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(places.acquire, Holder())
@@ -110,7 +110,7 @@ async def test_one_who_is_cancelled_holds_no_place_even_if_it_was_just_given() -
         finally:
             places.release(holder)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await places.acquire(first)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hold)

@@ -780,7 +780,7 @@ async def test_case_139_questions_are_watched_by_those_who_may_see_them(tmp_path
         mine, agents = await w.router.watch(OPERATOR), await w.router.watch(agent_in(top))
 
         async def read(watcher: Any) -> list[tuple[str, str | None]]:
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 told = [json.loads(line) for line in await watcher.read()]
             return [(line["type"], line.get("key")) for line in told]
 

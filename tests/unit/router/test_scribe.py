@@ -25,7 +25,7 @@ async def test_writes_keep_their_order_through_a_full_disk(
     monkeypatch.setattr(module, "RETRY", 0.01)
     done: list[int] = []
     full = BridgeError("store_full", "full")
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Scribe() as scribe:
             scribe.put(write(done, 0))
             scribe.put(write(done, 1, full, full))
@@ -39,7 +39,7 @@ async def test_writes_keep_their_order_through_a_full_disk(
 
 async def test_a_write_that_can_never_work_is_given_up() -> None:
     done: list[int] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Scribe() as scribe:
             scribe.put(write(done, 0, ZeroDivisionError()))
             scribe.put(write(done, 1))
@@ -52,7 +52,7 @@ async def test_a_disk_that_stays_full_does_not_hold_up_the_end(
     monkeypatch.setattr(module, "FLUSH", 0.05)
     full = BridgeError("store_full", "full")
     done: list[int] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Scribe() as scribe:
             scribe.put(write(done, 0, *[full] * 1000))
     assert done == []  # it was given up, and not tried to its end

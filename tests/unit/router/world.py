@@ -5,7 +5,7 @@ first word; `Diary` says what was done to agents, and lets a test wait for it.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -154,10 +154,6 @@ class Agent:
         self.word = ""
         self._reason: str | None = None
         self._over = anyio.Event()
-
-    @property
-    def gone(self) -> bool:
-        return self.dead.is_set()
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -334,7 +330,7 @@ class Runtime:
     async def trees(self, names: list[str]) -> dict[str, list[ProcessInfo]]:
         return {name: await self.processes(name) for name in names}
 
-    async def alive(self, processes: list[ProcessInfo]) -> list[int]:
+    async def alive(self, processes: list[ProcessInfo], named: Collection[int] = ()) -> list[int]:
         pids = {agent.pid for agent in self.running.values()}
         return [process.pid for process in processes if process.pid in pids]
 

@@ -51,6 +51,9 @@ class Recorder:
         self._tell()
         return await self.decide(ask)
 
+    def lost(self) -> None:
+        pass
+
     async def call(self, method: str, params: Any) -> Any:
         raise BridgeError("method_not_found", f"not served: {method}")
 

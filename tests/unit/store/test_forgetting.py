@@ -123,7 +123,7 @@ async def test_whoever_follows_it_is_told_and_does_not_wait_for_ever(tmp_path: P
     async with a_log(tmp_path) as log:
         await fill(log, key, 1)
         behind, waiting = log.follow(key), log.follow(key, 1)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(refused, "no_such_session", waiting.read())
                 await anyio.wait_all_tasks_blocked()
@@ -212,7 +212,7 @@ async def test_a_stored_follower_ends_though_the_disk_has_lost_everything(tmp_pa
         await fill(log, key, 3, "a")
         with closing(sqlite3.connect(database(tmp_path), isolation_level=None)) as other:
             other.execute("DELETE FROM events")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with log.follow(key, live=False, stored=True) as follower:
                 assert await follower.read() == []
 

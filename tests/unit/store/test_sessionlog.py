@@ -114,7 +114,7 @@ async def test_a_line_is_what_the_model_renders(
     script: list[tuple[str | None, Event]], epoch: str
 ) -> None:
     key = new_key()
-    with tempfile.TemporaryDirectory() as root, anyio.fail_after(10):
+    with tempfile.TemporaryDirectory() as root, anyio.fail_after(30):
         async with new_log(Path(root), epoch=epoch) as log:
             await log.open(key)
             for turn, event in script:
@@ -214,7 +214,7 @@ async def test_what_is_followed_is_what_was_appended_over_any_window(
 async def test_nothing_is_shown_before_its_commit(tmp_path: Path) -> None:
     key = new_key()
     gate = Gate("log.before_commit", OSError(errno.ENOSPC, "full"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         failed = anyio.Event()
 
         def on_failure(error: BridgeError | None) -> None:
@@ -346,7 +346,7 @@ async def test_a_read_that_was_cancelled_loses_nothing(tmp_path: Path) -> None:
 
 async def test_a_closed_follower_ends_its_read(tmp_path: Path) -> None:
     key = new_key()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with new_log(tmp_path) as log, anyio.create_task_group() as tasks:
             await log.open(key)
             follower = log.follow(key)
@@ -410,7 +410,7 @@ async def test_a_failed_commit_is_told_kept_tried_again_and_recovers(
     tmp_path: Path, point: str, error: Exception
 ) -> None:
     key, gate, told = new_key(), Gate(point, error), list[BridgeError | None]()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         news = anyio.Event()
 
         def on_failure(what: BridgeError | None) -> None:
@@ -431,7 +431,7 @@ async def test_a_failed_commit_is_told_kept_tried_again_and_recovers(
 
 async def test_room_waits_only_while_more_is_pending_than_the_bound(tmp_path: Path) -> None:
     key, gate = new_key(), Gate("log.before_commit", OSError(errno.ENOSPC, "full"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with new_log(tmp_path, faults=gate, pending_bytes=1000) as log:
             await log.open(key)
             log.append(key, None, say("a"))
@@ -446,7 +446,7 @@ async def test_room_waits_only_while_more_is_pending_than_the_bound(tmp_path: Pa
 
 async def test_one_agents_broken_disk_does_not_stop_another(tmp_path: Path) -> None:
     broken, sound = new_key(CODEX), new_key(CLAUDE)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with new_log(tmp_path) as log:
             await log.open(broken)
             await log.open(sound)
@@ -480,7 +480,7 @@ async def test_a_disk_that_is_full_at_opening_refuses_the_session(tmp_path: Path
 
 async def test_closing_flushes_even_when_its_owner_is_cancelled(tmp_path: Path) -> None:
     key = new_key()
-    with anyio.fail_after(10), anyio.CancelScope() as scope:
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
         async with new_log(tmp_path) as log:
             await log.open(key)
             for _ in range(100):
@@ -496,7 +496,7 @@ async def test_closing_is_bounded_when_the_disk_stays_full(
 ) -> None:
     monkeypatch.setattr("acpbridge.store.sessionlog._FLUSH_SECONDS", 0.3)
     key, gate = new_key(), Gate("log.before_commit", OSError(errno.ENOSPC, "full"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with new_log(tmp_path, faults=gate) as log:
             await log.open(key)
             log.append(key, None, say("a"))
@@ -538,7 +538,7 @@ async def fill(root: Path, key: SessionKey, count: int) -> None:
 
 async def check_start(root: Path, key: SessionKey, most: int) -> int:
     """Open whatever is there; what is shown is in order, and events can be added."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with new_log(root, epoch="e2") as log:
             last = await log.open(key)
             assert last <= most
@@ -644,7 +644,7 @@ async def test_a_damaged_index_is_found_when_a_second_session_is_opened(tmp_path
 
 async def test_events_that_are_lost_from_the_disk_are_passed_over(tmp_path: Path) -> None:
     key = new_key()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with new_log(tmp_path, ring_bytes=1500) as log:
             await log.open(key)
             for _ in range(20):
@@ -665,7 +665,7 @@ async def test_events_that_are_lost_from_the_disk_are_passed_over(tmp_path: Path
 async def test_a_log_that_cannot_be_read_is_an_error_of_that_read_alone(tmp_path: Path) -> None:
     key = new_key()
     await fill(tmp_path, key, 2)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with new_log(tmp_path) as log:
             await log.open(key)
             follower = log.follow(key)

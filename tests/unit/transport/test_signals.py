@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import acpbridge
-from acpbridge.transport import keeper
+from acpbridge.transport.helpers import kernel, killing
 from acpbridge.transport.tree import NOBODY, ProcessId
 
 ROOT = Path(acpbridge.__file__).parent
@@ -20,8 +20,7 @@ ROOT = Path(acpbridge.__file__).parent
 BY_NUMBER = {"kill", "killpg", "send_signal", "terminate", "pidfd_send_signal", "sigqueue"}
 # `terminate` and `kill` of our own classes go through a shim or the router.
 OUR_OWN = {
-    "kernel.send_signal",
-    "keeper.send_signal",
+    "killing.send_signal",
     "self.terminate",  # tree.Child
     "self.kill",
     "self._cgroup.kill",  # by the kernel, and only if no stranger is in the group
@@ -49,10 +48,10 @@ def test_g6_every_signal_in_the_code_compares_the_start_time() -> None:
         if last not in BY_NUMBER or name in OUR_OWN:
             continue
         itself = name == "os.kill" and ast.unparse(node.args[0]) == "os.getpid()"
-        if itself or (path == "transport/keeper.py" and name == "send_signal"):
+        if itself or (path.startswith("transport/helpers/") and name == "send_signal"):
             continue
         found.append(f"{path}: {name}")
-    assert found == ["transport/keeper.py: signal.pidfd_send_signal"]
+    assert found == ["transport/helpers/killing.py: signal.pidfd_send_signal"]
 
 
 def test_g6_no_signal_is_passed_on_as_a_value() -> None:
@@ -80,7 +79,7 @@ GROUPS = {
 @pytest.mark.parametrize("pid", GROUPS.values(), ids=GROUPS)
 def test_case_9_no_number_names_a_group_or_everybody(pid: int) -> None:
     """Without `pid <= 0` in `send_signal` the kernel's own refusal is left; no group is reached."""
-    assert not keeper.send_signal(pid, 0, signal.SIGKILL)
+    assert not killing.send_signal(pid, 0, signal.SIGKILL)
     assert not ProcessId(pid, 0).signal(signal.SIGKILL)
     assert not ProcessId(pid, 0).alive()
 
@@ -94,8 +93,8 @@ def test_case_9_nobody_has_no_start_time_and_gets_no_signal() -> None:
 def test_case_9_a_child_in_our_own_group_is_signalled_alone() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert os.getpgid(child.pid) == os.getpgid(0)
-        row = keeper.read_process(child.pid)
+        row = kernel.read_process(child.pid)
         assert row is not None
-        assert keeper.send_signal(row.pid, row.start_ticks, signal.SIGKILL)
+        assert killing.send_signal(row.pid, row.start_ticks, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
-        assert not keeper.send_signal(row.pid, row.start_ticks, signal.SIGKILL)
+        assert not killing.send_signal(row.pid, row.start_ticks, signal.SIGKILL)

@@ -72,7 +72,7 @@ async def test_a_question_holds_everything_else_back() -> None:
                 assert "spinner" not in terminal.shown.text
                 assert (terminal.shown.visible, terminal.shown.pasting) == (True, True)
                 terminal.type("es\n")
-                with anyio.fail_after(10):
+                with anyio.fail_after(30):
                     while not answers:  # noqa: ASYNC110 - of a task of this test
                         await anyio.sleep(0.01)
             assert answers == ["yes"]
@@ -151,7 +151,7 @@ async def test_ctrl_d_is_no_answer() -> None:
         screen.prompt() as prompt,
     ):
         terminal.type("\x04")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert await prompt.line("answer: ") is None
 
 
@@ -205,7 +205,7 @@ async def test_a_terminal_that_is_stopped_holds_nobody_for_ever() -> None:
     async with watched() as terminal:
         termios.tcflow(terminal.side, termios.TCOOFF)
         try:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 async with LiveScreen(terminal.tty) as screen:
                     await screen.write("line")
             assert terminal.restored
