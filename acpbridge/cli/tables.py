@@ -275,8 +275,9 @@ def kill_text(
 
 def _receipt_line(result: Row, named: bool) -> str:  # noqa: FBT001 - of no use to others
     killed = _pids(result.get("killed", ())) or "no process"
+    whose = shown(result.get("key") or "in no session")
     why = "" if named else " with the session that spawned it"
-    text = f"{shown(result.get('key'))}: killed {killed}{why} in {result.get('tookMs')} ms"
+    text = f"{whose}: killed {killed}{why} in {result.get('tookMs')} ms"
     left = _pids(result.get("survivors", ()))
     return f"{text}; LEFT: {left}" if left else f"{text}; nothing is left"
 

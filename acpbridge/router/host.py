@@ -57,8 +57,8 @@ class Host:
         key: of the session.
         turn: the turn under way; None between two.
         closing: whether the session is being ended, so that nothing is allowed any more.
-        because: why it is being ended, told with the turn that ends with it; None is not told.
         leaving: whether its process is being ended here, so that the end of that is no death.
+        because: why it is being ended, told with the turn that ends with it; None is not told.
     """
 
     def __init__(self, key: SessionKey, services: Services, *, allow_bypass: bool = False) -> None:
@@ -67,8 +67,8 @@ class Host:
         self._allow_bypass = allow_bypass
         self.turn: Turn | None = None
         self.closing = False
-        self.because: str | None = None
         self.leaving = False
+        self.because: str | None = None
         self._held_up = 0
 
     # ---- What a runtime asks ----
@@ -132,8 +132,9 @@ class Host:
 
     def _why_withdrawn(self) -> Reason:
         """Return why a question lost its agent: by its wish, or killed past this frozen daemon."""
-        killed = self._services.killed_past(str(self.key)) is not None
-        return Reason.KILLED if killed else Reason.WITHDRAWN
+        if self._services.killed_past(str(self.key)) is not None:
+            return Reason.KILLED
+        return Reason.WITHDRAWN
 
     def _unwanted(self, turn: Turn | None) -> bool:
         return self.closing or (turn is not None and turn.cancelling)

@@ -33,7 +33,9 @@ _LOST: Final = ("daemon_frozen", "daemon_unreachable", "daemon_version", "connec
 )
 @click.argument("names", nargs=-1, metavar="[KEY]...")
 @click.option("--agent", metavar="ID", help="Every live session of this agent.")
-@click.option("--all", "everything", is_flag=True, help="Every live session.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Every live session, and what is ours and in none."
+)
 @click.option("--last", is_flag=True, help=keys.NEWEST_LIVE)
 @click.option(
     "--grace",
@@ -178,6 +180,9 @@ def _kill_by_daemon(found: Paths, wanted: _Wanted, grace: float | None) -> list[
                 results += error.data["results"]
                 told = error.data["unknown"].items()
                 wanted.wrong |= {key: BridgeError.from_json(why) for key, why in told}
+        if wanted.everything:
+            # What nobody owns any more: an older daemon knows nothing of that, and ends nothing.
+            results += client.call("kill", limit=limit, keys=[], grace=0, unowned=True)["results"]
         if not results and wanted.agent is not None:
             _check_known(client, wanted.agent)
     return results

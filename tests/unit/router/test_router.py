@@ -838,3 +838,14 @@ async def test_what_concerns_the_whole_daemon_is_told_to_no_agent(tmp_path: Path
         told = await w.router.status("", agent_in(run.key))
         assert [row["key"] for row in told["sessions"]] == [str(run.key)]
         assert (told["warnings"], told["unowned"]) == ([], [])
+
+
+async def test_what_nobody_owns_is_ended_for_a_person_and_for_no_agent(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        (top,) = await family(w, 0)
+        w.runtime.strays = ([7], [8])
+        assert await w.router.end_unowned(agent_in(top)) == []
+        (receipt,) = await w.router.end_unowned(OPERATOR)
+        assert (receipt.to_json()["key"], receipt.killed, receipt.survivors) == (None, (7,), (8,))
+        w.runtime.strays = ([], [])
+        assert await w.router.end_unowned(OPERATOR) == []
