@@ -207,9 +207,7 @@ def _session_lines(row: Row, questions: Sequence[Row], at: str, width: int) -> l
     if row.get("parentKey"):
         facts.append(("parent", shown(row["parentKey"])))
     if row.get("state") == "interrupted":
-        facts.append(
-            ("why", "the daemon ended while a turn ran; the next prompt goes on from there")
-        )
+        facts.append(("why", "the daemon ended while a turn ran"))
     error = row.get("lastError")
     if error:
         facts.append(("last error", f"{shown(error.get('code'))}: {shown(error.get('message'))}"))
