@@ -113,7 +113,7 @@ def test_exit_codes_tell_how_a_turn_ended(home: Home) -> None:
         (("--agent", "strange", "say on"), 6),
         (("--agent", "login", "say on"), 7),
     ]
-    home.run("daemon", "start")
+    home.start()
     with ThreadPoolExecutor(4) as pool:
         ended = list(pool.map(lambda row: home.run("run", *row[0]), expected))
     for (args, code), done in zip(expected, ended, strict=True):
