@@ -7,7 +7,6 @@ A session that fails to open again and again is left alone: nothing starts an ag
 nobody can make it be started in a loop either (G11).
 """
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,8 +32,8 @@ FRESH_HINT: Final = (
     "or start a new session."
 )
 
-# The agent is well, and so is the session: a later prompt may ask for something else.
-REFUSED: Final = frozenset({"resume_not_found", "unsupported_control"})
+# The agent is well, and so is the session: a later prompt may ask for something else, or find room.
+REFUSED: Final = frozenset({"resume_not_found", "unsupported_control", "capacity"})
 
 
 class Failures:
@@ -46,13 +45,13 @@ class Failures:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._times: deque[float] = deque(maxlen=OPENS_FAILED)
+        self._times: list[float] = []  # the latest
         self.refusing = False
 
     def add(self) -> None:
         """Count one, now."""
         now = self._clock.monotonic()
-        self._times.append(now)
+        self._times = [*self._times, now][-OPENS_FAILED:]
         full = len(self._times) == OPENS_FAILED
         self.refusing = self.refusing or (full and now - self._times[0] < OPENS_WINDOW)
 

@@ -30,7 +30,7 @@ import json, os, signal, sys, traceback
 from functools import partial
 from pathlib import Path
 import anyio
-from acpbridge.app import run_daemon
+from acpbridge.app.daemon import run_daemon
 from acpbridge.daemon.paths import find
 
 out = os.dup(1)

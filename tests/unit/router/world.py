@@ -277,6 +277,7 @@ class Runtime:
         self.diary = Diary()
         self.pids = count(100)
         self.running: dict[str, Agent] = {}
+        self.strays: tuple[list[int], list[int]] = ([], [])
         self.most = 0
         self.specs: list[SessionSpec] = []
         self.released = anyio.Event()
@@ -320,6 +321,9 @@ class Runtime:
 
     async def unowned(self) -> list[Unowned]:
         return []
+
+    async def end_unowned(self) -> tuple[list[int], list[int]]:
+        return self.strays
 
     async def processes(self, name: str) -> list[ProcessInfo]:
         agent = self.running.get(name)
@@ -388,7 +392,8 @@ class World:
     async def rest(self, key: SessionKey) -> SessionState:
         """Wait until a session's task has ended; return its state, and that the ledger has it."""
         session = self.session(key)
-        await session._gone.wait()
+        if session._gone is not None:
+            await session._gone.wait()
         stored = await self.ledger.session(key)
         assert stored is not None
         assert stored.state is session.record.state
