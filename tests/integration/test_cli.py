@@ -25,6 +25,20 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    with daemon_home(tmp_path_factory.mktemp("cli")) as made:
+        yield made
+
+
+@pytest.fixture
+def calm(shared: Home) -> Home:
+    """A daemon for whoever does nothing to it; no session lives when a test begins or ends."""
+    shared.configure(fake=())
+    until(lambda: not (shared.ask("status") or {"sessions": []})["sessions"])
+    return shared
+
+
 def key_of(home: Home, *args: str) -> str:
     """Detach a run and return the key, once its turn runs."""
     done = home.run("run", "--detach", *args)
@@ -43,8 +57,8 @@ def key_of(home: Home, *args: str) -> str:
 # ---- run ----
 
 
-def test_a_run_shows_words_on_stdout_and_all_else_on_stderr(home: Home) -> None:
-    done = home.run("run", "think hm\nplan\nsay one\ntool read a-file\nsay two")
+def test_a_run_shows_words_on_stdout_and_all_else_on_stderr(calm: Home) -> None:
+    done = calm.run("run", "think hm\nplan\nsay one\ntool read a-file\nsay two")
     assert (done.code, done.out) == (0, "one\ntwo\n")
     for part in ("agent: fake (the default)", "session: agent:fake:acp:", "thought: hm"):
         assert part in done.err
@@ -52,8 +66,8 @@ def test_a_run_shows_words_on_stdout_and_all_else_on_stderr(home: Home) -> None:
     assert "tool read: a-file" in done.err
 
 
-def test_json_is_an_event_a_line_that_ends_with_the_turn(home: Home) -> None:
-    done = home.run("run", "--agent", "fake", "--format", "json", "say hello")
+def test_json_is_an_event_a_line_that_ends_with_the_turn(calm: Home) -> None:
+    done = calm.run("run", "--agent", "fake", "--format", "json", "say hello")
     assert (done.code, done.err) == (0, "")
     events = done.events
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
@@ -63,10 +77,10 @@ def test_json_is_an_event_a_line_that_ends_with_the_turn(home: Home) -> None:
     assert events[-1]["stopReason"] == "end_turn"
 
 
-def test_quiet_is_the_last_message_and_a_prompt_comes_from_stdin(home: Home) -> None:
+def test_quiet_is_the_last_message_and_a_prompt_comes_from_stdin(calm: Home) -> None:
     script = "say one\ntool read a-file\nsay two"
-    assert home.run("run", "--format", "quiet", "-", stdin=script).out == "two\n"
-    assert home.run("run", "--format", "quiet", stdin=script).out == "two\n"
+    assert calm.run("run", "--format", "quiet", "-", stdin=script).out == "two\n"
+    assert calm.run("run", "--format", "quiet", stdin=script).out == "two\n"
 
 
 def test_a_session_is_gone_on_with(home: Home) -> None:
@@ -89,8 +103,8 @@ def test_a_wrong_use_ends_with_2_and_starts_nothing(tmp_path: Path, args: tuple[
         assert not (home.path / "daemon.lock").exists()
 
 
-def test_exit_codes_tell_how_a_turn_ended(home: Home) -> None:
-    home.configure(
+def test_exit_codes_tell_how_a_turn_ended(calm: Home) -> None:
+    calm.configure(
         fake=(),
         stubborn=("--reject-cancels",),
         dead=("--die-at-start", "4", "--stderr", "no luck today"),
@@ -113,16 +127,16 @@ def test_exit_codes_tell_how_a_turn_ended(home: Home) -> None:
         (("--agent", "strange", "say on"), 6),
         (("--agent", "login", "say on"), 7),
     ]
-    home.run("daemon", "start")
+    calm.start()
     with ThreadPoolExecutor(4) as pool:
-        ended = list(pool.map(lambda row: home.run("run", *row[0]), expected))
+        ended = list(pool.map(lambda row: calm.run("run", *row[0]), expected))
     for (args, code), done in zip(expected, ended, strict=True):
         assert done.code == code, (args, done)
         if code in (3, 4, 6, 7):
             assert "error (" in done.err
             assert "next: " in done.err
         assert "Traceback" not in done.err
-    assert "no luck today" in home.run("run", "--agent", "dead", "say on").err
+    assert "no luck today" in calm.run("run", "--agent", "dead", "say on").err
 
 
 def test_a_broken_configuration_ends_with_2(home: Home) -> None:
@@ -159,36 +173,36 @@ def test_after_the_daemon_was_killed_a_session_is_interrupted(home: Home) -> Non
 # ---- questions ----
 
 
-def test_a_question_is_answered_from_another_terminal(home: Home, tmp_path: Path) -> None:
+def test_a_question_is_answered_from_another_terminal(calm: Home, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     script = f'ask execute "rm -r /tmp/\\u202ex" do {trace}\nsay on'
-    with home.running("run", script) as run:
-        question = home.wait_question()
-        shown = home.run("permissions")
+    with calm.running("run", script) as run:
+        question = calm.wait_question()
+        shown = calm.run("permissions")
         assert f"answer {question['id']} --allow (or --deny, or --option OPTION)" in shown.err
         assert "rm -r /tmp/⟨U+202E⟩x" in shown.out
-        assert home.session()["turn"]["waitsFor"] == "permission"
-        told = home.run("status")
+        assert calm.session()["turn"]["waitsFor"] == "permission"
+        told = calm.run("status")
         assert f"question {question['id']}" in told.out
-        assert told.err.endswith(f"--home {home.path} permissions --watch\n")
-        wrong = home.run("permissions", "answer", question["id"], "--option", "no-such")
+        assert told.err.endswith(f"--home {calm.path} permissions --watch\n")
+        wrong = calm.run("permissions", "answer", question["id"], "--option", "no-such")
         assert (wrong.code, trace.exists()) == (2, False)
-        answer = home.run("permissions", "answer", question["id"], "--allow", "--json")
+        answer = calm.run("permissions", "answer", question["id"], "--allow", "--json")
         assert answer.json["effect"] == "allow"
         out, err = run.communicate(timeout=LIMIT)
         assert (run.returncode, trace.exists()) == (0, True)
         assert out.endswith(b"on\n")
-        command = f"--home {home.path} permissions answer {question['id']} --allow"
+        command = f"--home {calm.path} permissions answer {question['id']} --allow"
         assert command in err.decode()
-    assert home.run("permissions", "answer", question["id"], "--deny").code == 4
-    assert home.run("permissions", "answer", "no-such", "--deny").code == 4
+    assert calm.run("permissions", "answer", question["id"], "--deny").code == 4
+    assert calm.run("permissions", "answer", "no-such", "--deny").code == 4
 
 
-def test_a_question_is_answered_at_the_terminal(home: Home, tmp_path: Path) -> None:
+def test_a_question_is_answered_at_the_terminal(calm: Home, tmp_path: Path) -> None:
     answers = [("y", True), ("n", False), ("1", True), ("3", False), ("allow_once", True)]
     for number, (typed, ran) in enumerate(answers):
         trace = tmp_path / f"trace-{number}"
-        with home.terminal("run", f'say on\nask execute "rm x" do {trace}') as terminal:
+        with calm.terminal("run", f'say on\nask execute "rm x" do {trace}') as terminal:
             shown = terminal.expect("answer [1-3, y = allow once, d = deny, ? = help]: ")
             assert "on\r\n" in shown
             assert "command  rm x" in shown
@@ -203,30 +217,30 @@ def test_a_question_is_answered_at_the_terminal(home: Home, tmp_path: Path) -> N
 
 
 def test_a_question_at_the_terminal_is_taken_back_and_can_be_left(
-    home: Home, tmp_path: Path
+    calm: Home, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace"
     ask = f'ask execute "rm x" do {trace}\n'
-    with home.terminal("run", f"{ask}{ask}say on") as terminal:
+    with calm.terminal("run", f"{ask}{ask}say on") as terminal:
         terminal.expect("? = help]: ")
         terminal.type("1")  # not sent: it must not answer the next question
-        home.run("permissions", "answer", home.wait_question()["id"], "--deny")
+        calm.run("permissions", "answer", calm.wait_question()["id"], "--deny")
         terminal.expect("answered elsewhere: denied by operator")
         terminal.expect("? = help]: ")
         terminal.type("\x04")
         terminal.expect("the question waits in the inbox")
         assert not trace.exists()
-        assert home.run("permissions", "answer", home.wait_question()["id"], "--allow").code == 0
+        assert calm.run("permissions", "answer", calm.wait_question()["id"], "--allow").code == 0
         assert terminal.wait() == 0
     assert trace.read_text(encoding="utf-8") == "executed\n"
 
 
 def test_an_option_of_unknown_kind_is_flagged_and_must_be_confirmed(
-    home: Home, tmp_path: Path
+    calm: Home, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace"
     script = f'ask execute "rm x" odd:strange reject_once do {trace}\nsay on'
-    with home.terminal("run", script) as terminal:
+    with calm.terminal("run", script) as terminal:
         assert "! unknown kind" in terminal.expect("? = help]: ")
         terminal.type("1\n")
         terminal.expect("to confirm, type the option's id (odd): ")
@@ -272,12 +286,12 @@ def test_ctrl_c_behind_somebody_elses_turn_leaves_that_alone(home: Home) -> None
     assert (row["state"], row["turn"]["state"], row["queueDepth"]) == ("running", "running", 0)
 
 
-def test_a_turn_that_is_cancelled_from_elsewhere_ends_with_130(home: Home) -> None:
-    with home.running("run", "--format", "json", "say on\nhang") as run:
+def test_a_turn_that_is_cancelled_from_elsewhere_ends_with_130(calm: Home) -> None:
+    with calm.running("run", "--format", "json", "say on\nhang") as run:
         assert run.stdout is not None
         while b'"update"' not in run.stdout.readline():
             pass
-        receipt = home.run("cancel", "--last", "--json").json
+        receipt = calm.run("cancel", "--last", "--json").json
         assert (receipt["rung"], receipt["turnEnded"]) == ("cancel", True)
         assert run.wait(LIMIT) == 130
 
@@ -534,10 +548,10 @@ def test_rows_01_02_and_03_a_rule_allows_only_the_one_allow_once_that_is_offered
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["one"]
 
 
-def test_on_permission_deny_denies_without_a_question(home: Home, tmp_path: Path) -> None:
+def test_on_permission_deny_denies_without_a_question(calm: Home, tmp_path: Path) -> None:
     did = tmp_path / "did"
     words = ("--agent", "fake", "--on-permission", "deny", "--format", "json")
-    done = home.run("run", f"ask execute x do {did}", *words)
+    done = calm.run("run", f"ask execute x do {did}", *words)
     kinds = [event["type"] for event in done.events]
     assert (done.code, "permission_asked" in kinds) == (0, False)
     assert not did.exists()

@@ -104,7 +104,7 @@ def test_g23_a_state_directory_that_is_open_to_others_is_refused(tmp_path: Path)
 
 
 def test_an_unknown_key_is_not_found(home: Home) -> None:
-    home.run("daemon", "start")
+    home.start()
     for words in (("cancel", "nope"), ("kill", "nope"), ("run", "x", "--session", "nope")):
         failed(home.run(*words), "no_such_session", 4)
     failed(home.run("permissions", "answer", "nope", "--deny"), "no_such_question", 4)

@@ -35,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
             stillborn=("--die-at-start", "3"),
             stubborn=(*STUBBORN, "--children", "term-ignoring", "setsid"),
         )
-        assert made.run("daemon", "start").code == 0
+        made.start()
         yield made
 
 

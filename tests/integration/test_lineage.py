@@ -74,7 +74,7 @@ def call(home: Home, method: str, **params: Any) -> Any:
 def detached(home: Home, words: str, agent: str = "fake", **how: Any) -> str:
     """Start a run and return its key once it is in its turn."""
     if not (home.path / "daemon.lock").exists():
-        home.run("daemon", "start")
+        home.start()
     content = [{"type": "text", "text": words}]
     how = {"cwd": str(home.path), "detach": True, "agent": agent, "env": home.env, **how}
     return in_turn(home, call(home, "run", content=content, **how)["key"])
@@ -195,7 +195,7 @@ async def test_case_35_a_cancel_is_read_while_its_own_client_waits_for_the_turn(
     home: Home,
 ) -> None:
     """Were calls of one client served one after the other, the cancel would wait for the turn."""
-    home.run("daemon", "start")
+    home.start()
     with anyio.fail_after(30):
         async with daemon.connect(find(str(home.path), {}), start=False) as client:
             content = [{"type": "text", "text": "say on\nslow-cancel 30 end_turn"}]
