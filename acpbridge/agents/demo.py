@@ -181,13 +181,17 @@ def _read(cwd: str, parts: list[str]) -> str | None:
         return None
     finally:
         os.close(folder)
-    with os.fdopen(fd, "rb") as file:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             raise ValueError("it is no plain file.")
         if found.st_size > LARGEST:
             raise ValueError("the file that is there is too large for me.")
-        return file.read().decode("utf-8", "replace")
+        # Only now: given a directory it raises, and closes nothing.
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read().decode("utf-8", "replace")
+    finally:
+        os.close(fd)
 
 
 def _replace(cwd: str, parts: list[str], text: str) -> None:
@@ -196,9 +200,12 @@ def _replace(cwd: str, parts: list[str], text: str) -> None:
         fd = _open_file(folder, parts[-1], os.O_WRONLY | os.O_CREAT)
     finally:
         os.close(folder)
-    with os.fdopen(fd, "wb") as file:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             raise PermissionError(1, "It is no plain file")
-        file.truncate()
-        file.write(text.encode("utf-8", "surrogatepass"))
+        with os.fdopen(fd, "wb", closefd=False) as file:
+            file.truncate()
+            file.write(text.encode("utf-8", "surrogatepass"))
+    finally:
+        os.close(fd)

@@ -24,6 +24,9 @@ STRAY_PAUSE: Final = 0.3
 # What could be killed at last is gone within this. Seconds.
 AGAIN_LIMIT: Final = 0.2
 
+# What a person can do about those that are proven ours.
+END_IT: Final = "end it, and every session: acpbridge kill --all"
+
 # As a shim calls itself.
 SHIM: Final = "acpb-shim"
 
@@ -83,7 +86,8 @@ class Strays:
         """Return all that nobody owns and that lives."""
         found = [_lost(row) for row in self.found()]
         for entry in self._swept.left:
-            found += _shown(entry, "was left by a daemon that was killed, and cannot be ended")
+            reason = "was left by a daemon that was killed, and could not be ended"
+            found += _shown(entry, reason, END_IT)
         for doubt in self._swept.doubts:
             found += _shown(doubt.entry, doubt.reason)
         return found
@@ -126,27 +130,44 @@ class Strays:
         found = self.found()
         if not found:
             return []
+        tried = all(info.pid in named for info in found)
+        _, left = self._kill(self._rows, AGAIN_LIMIT if tried else killing.KILL_LIMIT)
+        return left
+
+    def end_proven(self) -> tuple[list[int], list[int]]:
+        """End what is proven ours and nobody owns; return the pids of the dead and of the left."""
+
+        def look() -> list[kernel.Process]:
+            rows = {row.pid: row for row in self._rows()}
+            for entry in self.left():
+                row = kernel.read_process(entry.pid)
+                if row is not None and row.start_ticks == entry.start_ticks and row.alive:
+                    rows[row.pid] = row
+            return list(rows.values())
+
+        if not self.found() and not self.left():
+            return [], []
+        return self._kill(look, killing.KILL_LIMIT)
+
+    def _kill(
+        self, look: Callable[[], list[kernel.Process]], limit: float
+    ) -> tuple[list[int], list[int]]:
         for pid, start_ticks in self.helpers():
             killing.send_signal(pid, start_ticks, signal.SIGCONT)
-        tried = all(info.pid in named for info in found)
-        loop = killing.KillLoop(self._rows, AGAIN_LIMIT if tried else killing.KILL_LIMIT)
+        loop = killing.KillLoop(look, limit)
         loop.run()
-        return loop.survivors
+        return sorted(loop.killed), loop.survivors
 
 
 def _lost(info: census.ProcessInfo) -> Unowned:
-    reason, what = "below the keeper, without a session", "end it: acpbridge daemon restart"
-    return Unowned(info.pid, info.name, reason, what)
+    return Unowned(info.pid, info.name, "below the keeper, without a session", END_IT)
 
 
-def _shown(entry: Entry, reason: str) -> list[Unowned]:
+def _shown(entry: Entry, reason: str, what: str = "") -> list[Unowned]:
     """Return one of an earlier daemon, nothing if it is gone; a new one may have its number."""
     info = census.look(entry.pid, entry.start_ticks, "child")
     if info is None or not entry.alive():
         return []
     look = f"ps -o pid,ppid,user,lstart,args -p {entry.pid}"
-    return [
-        Unowned(
-            info.pid, info.name, reason, f"see {look}; if it is no longer wanted: kill {entry.pid}"
-        )
-    ]
+    what = what or f"see {look}; if it is no longer wanted: kill {entry.pid}"
+    return [Unowned(info.pid, info.name, reason, what)]

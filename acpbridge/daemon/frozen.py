@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from acpbridge.controller.evidence import Doubt, judge
 from acpbridge.controller.journal import Entry, Journal, Tree
 from acpbridge.daemon import lock
 from acpbridge.daemon.paths import Paths
@@ -76,8 +75,7 @@ def left_over(paths: Paths) -> list[dict[str, Any]]:
     """
     journal = Journal.read(paths.journal)
     if journal is None:
-        doubts = judge(kernel.process_table(), None, str(paths.home)).doubts
-        return [row for doubt in doubts if (row := _doubted(doubt)) is not None]
+        return _marked(str(paths.home))
     if not journal.of_this_boot() or journal.daemon.alive():
         return []
     watched = _everything(journal)
@@ -89,12 +87,20 @@ def left_over(paths: Paths) -> list[dict[str, Any]]:
     ]
 
 
-def _doubted(doubt: Doubt) -> dict[str, Any] | None:
-    row = kernel.read_process(doubt.entry.pid)
-    if row is None or row.start_ticks != doubt.entry.start_ticks:
-        return None
-    following = f"see ps -o pid,ppid,user,lstart,args -p {row.pid}"
-    return {"pid": row.pid, "name": row.name, "reason": doubt.reason, "next": following}
+def _marked(home: str) -> list[dict[str, Any]]:
+    """Return who bears the marker of a state directory whose journal is damaged."""
+    from acpbridge.controller.evidence import judge  # it needs more than the standard library
+
+    table = kernel.process_table()
+    return [
+        {
+            "pid": doubt.entry.pid,
+            "name": table[doubt.entry.pid].name,
+            "reason": doubt.reason,
+            "next": f"see ps -o pid,ppid,user,lstart,args -p {doubt.entry.pid}",
+        }
+        for doubt in judge(table, None, home).doubts
+    ]
 
 
 def with_descendants(names: list[str], trees: Mapping[str, Tree]) -> dict[str, CloseReason]:

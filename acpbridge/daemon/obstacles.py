@@ -27,8 +27,16 @@ def put_aside(paths: Paths) -> list[str]:
         with suppress(FileNotFoundError):
             what = _obstacle(path)
             if what:
-                told.append(_move(path, what))
-    return told
+                told.append(_move(path, what, "file"))
+    return told + socket_put_aside(paths.socket)
+
+
+def socket_put_aside(path: Path) -> list[str]:
+    """Rename what is no socket and stands in its place; return what an operator should know."""
+    with suppress(OSError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            return [_move(path, _obstacle(path) or "a file", "socket")]
+    return []
 
 
 def close_to_others(paths: Paths) -> list[str]:
@@ -74,7 +82,7 @@ def _obstacle(path: Path) -> str:
     return "" if found.st_uid == os.getuid() else "another user's file"
 
 
-def _move(path: Path, what: str) -> str:
+def _move(path: Path, what: str, new: str) -> str:
     aside = next(
         name
         for number in count(1)
@@ -84,4 +92,4 @@ def _move(path: Path, what: str) -> str:
         path.rename(aside)
     except OSError as error:
         return f"{path} is {what} and cannot be moved: {error.strerror}."
-    return f"{path} was {what}; it was moved to {aside.name}, and a new file is begun."
+    return f"{path} was {what}; it was moved to {aside.name}, and a new {new} is begun."

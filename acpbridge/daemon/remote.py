@@ -121,6 +121,12 @@ class RemoteRouter:
         value = await self._client.call("kill", keys=keys, grace=grace)
         return [_kill_receipt(result) for result in value["results"]]
 
+    async def end_unowned(self, requester: Requester) -> list[KillReceipt]:
+        """End what nobody owns; see `RouterApi.end_unowned`."""
+        del requester
+        value = await self._client.call("kill", keys=[], grace=0, unowned=True)
+        return [_kill_receipt(result) for result in value["results"]]
+
     async def matching(self, agent: str, requester: Requester) -> list[str]:
         """Return keys of live sessions; see `RouterApi.matching`."""
         del requester
@@ -202,12 +208,13 @@ def _cancel_receipt(value: Mapping[str, Any]) -> CancelReceipt:
         stop_reason=value.get("stopReason"),  # of a child it is not told
         # An older daemon says nothing of children.
         children=tuple(_cancel_receipt(child) for child in value.get("children", ())),
+        left=tuple(value.get("left", ())),
     )
 
 
 def _kill_receipt(value: Mapping[str, Any]) -> KillReceipt:
     return KillReceipt(
-        SessionKey.parse(value["key"]),
+        None if value["key"] is None else SessionKey.parse(value["key"]),
         tuple(value["killed"]),
         tuple(value["survivors"]),
         value["tookMs"],

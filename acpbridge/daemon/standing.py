@@ -16,6 +16,8 @@ import structlog
 from anyio.abc import SocketListener
 
 from acpbridge.daemon.lock import DaemonLock
+from acpbridge.daemon.obstacles import socket_put_aside
+from acpbridge.errors import BridgeError
 from acpbridge.transport import unix
 
 log = structlog.get_logger(__name__)
@@ -48,15 +50,22 @@ async def keep_listening(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(functools.partial(_serve, listener, listen))
         bound = _file(path)
+        trouble = ""
         while True:
             await anyio.sleep(PACE)
-            if _file(path) == bound or not mine():
+            # It may have been gone before it was looked at for the first time.
+            if (bound is not None and _file(path) == bound) or not mine():
                 continue
             try:
+                for told in socket_put_aside(path):
+                    log.warning("notice", text=told)
                 again = await unix.listen(path)
-            except OSError as error:
-                log.warning("the socket cannot be bound again", error=str(error))
+            except BridgeError as error:
+                if error.message != trouble:
+                    log.warning("the socket cannot be bound again", error=error.message)
+                trouble = error.message
                 continue
+            trouble = ""
             log.warning("the socket was gone and is bound again", path=str(path))
             bound = _file(path)
             tasks.start_soon(functools.partial(_serve, again, listen))

@@ -18,24 +18,27 @@ import anyio
 import structlog
 
 from acpbridge import logs
-from acpbridge.app import STOP_LIMIT, daemon_info, open_router, serve_clients
+from acpbridge.app.clients import serve_clients
+from acpbridge.app.opening import open_router
+from acpbridge.app.setup import STOP_LIMIT, Setup, daemon_info
 from acpbridge.config.environment import MARK
 from acpbridge.controller import census
 from acpbridge.daemon import client as daemon
 from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.frozen import not_a_daemon
 from acpbridge.daemon.lock import DaemonLock
+from acpbridge.daemon.obstacles import close_to_others, put_aside
 from acpbridge.daemon.paths import Paths, find, make_private
 from acpbridge.daemon.remote import RemoteRouter
 from acpbridge.edge.load import check_agent
 from acpbridge.embed.bridge import Bridge, Enter, Visit
 from acpbridge.embed.questions import Asked
 from acpbridge.errors import BridgeError
-from acpbridge.model.faults import no_faults
 from acpbridge.model.keys import AgentId, agent_id
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.router import Router
 from acpbridge.runtimes.python import Agent
+from acpbridge.transport import unix
 
 
 @asynccontextmanager
@@ -67,21 +70,16 @@ async def open_bridge(
     paths = _paths(home)
     make_private(paths.home)
     make_private(paths.socket.parent)
-    with _locked(paths), _logging() as log_to:
+    with _locked(paths) as lock, _logging() as log_to:
         configuration = ConfigFile(paths.config)
         configuration.first()
-        router = open_router(
-            paths,
-            configuration,
-            daemon_info(paths),
-            no_faults,
-            agents=own,
-            log_to=log_to,
-        )
-        async with router as opened:
+        notices = [*put_aside(paths), *close_to_others(paths)]
+        setup = Setup(paths, configuration, daemon_info(paths), agents=own, notices=notices)
+        async with open_router(setup, log_to) as opened:
             enter = _entering(opened.router)
             try:
-                async with serve_clients(paths, opened, configuration, _no_stop), enter() as visit:
+                serving = serve_clients(setup, opened, _no_stop, mine=lock.in_place)
+                async with serving, enter() as visit:
                     yield Bridge(visit, enter, on_question)
             finally:
                 with anyio.move_on_after(STOP_LIMIT, shield=True):
@@ -138,7 +136,7 @@ def _supervised() -> bool:
 
 
 @contextmanager
-def _locked(paths: Paths) -> Iterator[None]:
+def _locked(paths: Paths) -> Iterator[DaemonLock]:
     lock = DaemonLock(paths.lock, program=True)
     try:
         lock.acquire()
@@ -148,10 +146,11 @@ def _locked(paths: Paths) -> Iterator[None]:
         hint = "Work through it by acpbridge.connect(), or end it."
         raise BridgeError(error.code, error.message, hint=hint, data=error.data) from None
     try:
-        yield
+        yield lock
     finally:
         # The socket goes before the lock: whoever has the lock next has it for their own.
-        paths.socket.unlink(missing_ok=True)
+        if lock.in_place():  # else the socket is another's
+            unix.remove(paths.socket)
         lock.release()
 
 

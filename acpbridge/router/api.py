@@ -98,6 +98,7 @@ class CancelReceipt:
         turn_ended: whether no turn is left running, here and in `children`.
         stop_reason: of the turn; None where there was none.
         children: what came of turns in other sessions that the turn's agent had asked for.
+        left: pids of what a turn of the session started and its agent keeps: the session lives on.
     """
 
     key: SessionKey
@@ -105,6 +106,7 @@ class CancelReceipt:
     turn_ended: bool
     stop_reason: str | None = None
     children: tuple["CancelReceipt", ...] = ()
+    left: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape that `cancel --json` prints."""
@@ -114,17 +116,23 @@ class CancelReceipt:
             "turnEnded": self.turn_ended,
             "stopReason": self.stop_reason,
             "children": [
-                {"key": str(child.key), "rung": child.rung, "turnEnded": child.turn_ended}
+                {
+                    "key": str(child.key),
+                    "rung": child.rung,
+                    "turnEnded": child.turn_ended,
+                    "left": list(child.left),
+                }
                 for child in self.children
             ],
+            "left": list(self.left),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class KillReceipt:
-    """What of one session is proven dead, and what is left."""
+    """What of one session, or of what nobody owned (its key is None), is proven dead or left."""
 
-    key: SessionKey
+    key: SessionKey | None
     killed: tuple[int, ...]
     survivors: tuple[int, ...]
     took_ms: int
@@ -132,7 +140,7 @@ class KillReceipt:
     def to_json(self) -> dict[str, Any]:
         """Return the shape of one result of `kill --json`."""
         return {
-            "key": str(self.key),
+            "key": None if self.key is None else str(self.key),
             "killed": list(self.killed),
             "survivors": list(self.survivors),
             "tookMs": self.took_ms,
@@ -327,6 +335,10 @@ class RouterApi(Protocol):
             BridgeError: what was wrong with a key, once all the others are ended: its data has
                 their receipts as `results`, and `unknown` with each wrong key and its error.
         """
+        ...
+
+    async def end_unowned(self, requester: Requester) -> list[KillReceipt]:
+        """End what nobody owns and is proven ours; a receipt if there was any. No agent may."""
         ...
 
     async def matching(self, agent: str, requester: Requester) -> list[str]:

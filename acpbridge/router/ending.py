@@ -20,9 +20,10 @@ from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.audit import Audit
 from acpbridge.router.api import CancelReceipt, KillReceipt
-from acpbridge.router.authorize import Action
+from acpbridge.router.authorize import Action, Target, may
 from acpbridge.router.directory import Directory
 from acpbridge.router.family import Family
+from acpbridge.router.leftover import left_running
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector
 from acpbridge.router.turns import Turn
@@ -75,7 +76,8 @@ class Ending:
                 rung, ended, stop_reason = await session.cancel(grace)
             ended = ended and all(receipt.turn_ended for receipt in below)
             await self.note("cancel", session.key, requester, rung=rung, ended=ended)
-            return CancelReceipt(session.key, rung, ended, stop_reason, tuple(below))
+            left = await left_running(session, self._inspector.processes)
+            return CancelReceipt(session.key, rung, ended, stop_reason, tuple(below), left)
 
         return await self.seen_through(work)
 
@@ -92,7 +94,8 @@ class Ending:
         async def one(session: Session, turn: Turn) -> None:
             if session.turn is turn:
                 rung, ended, stop_reason = await session.cancel(grace)
-                receipts.append(CancelReceipt(session.key, rung, ended, stop_reason))
+                left = await left_running(session, self._inspector.processes)
+                receipts.append(CancelReceipt(session.key, rung, ended, stop_reason, left=left))
             else:
                 await session.cancel_turn(turn, grace)
 
@@ -175,6 +178,22 @@ class Ending:
             raise _not_all(wrong, receipts)
         return receipts
 
+    async def end_unowned(self, requester: Requester) -> list[KillReceipt]:
+        """End what nobody owns; see `RouterApi.end_unowned`."""
+        if not may(Action.KILL, requester, Target()):
+            return []  # an agent ends what is below itself, and nothing else
+
+        async def work() -> list[KillReceipt]:
+            began = time.monotonic()
+            dead, left = await self._inspector.end_unowned()
+            took = round((time.monotonic() - began) * 1000)
+            if not dead and not left:
+                return []
+            await self.note("kill", None, requester, unowned=[*dead, *left])
+            return [KillReceipt(None, tuple(dead), tuple(sorted(left)), took)]
+
+        return await self.seen_through(work)
+
     def vanished(self, left: list[tuple[Session, Turn]]) -> None:
         """Begin to cancel turns that nobody waits for any more."""
         for session, turn in left:
@@ -244,7 +263,7 @@ class Ending:
         async with anyio.create_task_group() as tasks:
             for session in ending:
                 tasks.start_soon(self._end_one, session, why[session], grace, receipts, family)
-        order = [session.key for session in ending]
+        order: list[SessionKey | None] = [session.key for session in ending]
         return sorted(receipts, key=lambda receipt: order.index(receipt.key))
 
     async def _end_one(
@@ -303,9 +322,12 @@ class Ending:
             raise BridgeError("daemon_stopping", "The daemon was stopped meanwhile.")
         return results[0]
 
-    async def note(self, kind: str, key: SessionKey, requester: Requester, **fields: Any) -> None:
+    async def note(
+        self, kind: str, key: SessionKey | None, requester: Requester, **fields: Any
+    ) -> None:
         """Tell the audit, if it can be told."""
-        values = {"session": str(key), "by": requester.label(), "pid": requester.pid, **fields}
+        session = "" if key is None else str(key)
+        values = {"session": session, "by": requester.label(), "pid": requester.pid, **fields}
         try:
             with anyio.move_on_after(NOTE_WAIT):
                 await self._audit.note(kind, values)

@@ -32,8 +32,8 @@ FRESH_HINT: Final = (
     "or start a new session."
 )
 
-# The agent is well, and so is the session: a later prompt may ask for something else.
-REFUSED: Final = frozenset({"resume_not_found", "unsupported_control"})
+# The agent is well, and so is the session: a later prompt may ask for something else, or find room.
+REFUSED: Final = frozenset({"resume_not_found", "unsupported_control", "capacity"})
 
 
 class Failures:

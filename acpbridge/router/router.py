@@ -189,6 +189,10 @@ class Router(Owner):
         """End sessions with all below them; see `RouterApi.kill`."""
         return await self._ending.kill(keys, grace, requester)
 
+    async def end_unowned(self, requester: Requester) -> list[KillReceipt]:
+        """End what nobody owns; see `RouterApi.end_unowned`."""
+        return await self._ending.end_unowned(requester)
+
     # ---- Beyond a run ----
 
     async def restart(self, request: RestartRequest, requester: Requester) -> RestartReceipt:

@@ -40,6 +40,10 @@ class Inspector(Protocol):
         """Return what nobody owns and still lives."""
         ...
 
+    async def end_unowned(self) -> tuple[list[int], list[int]]:
+        """End what is proven ours and nobody owns; return the pids of the dead and of the left."""
+        ...
+
     async def alive(self, processes: list[ProcessInfo], named: Collection[int] = ()) -> list[int]:
         """Return the pids of those that still live.
 

@@ -7,14 +7,13 @@ from typing import Any, Final
 from acpbridge.controller.census import ProcessInfo
 from acpbridge.controller.strays import Unowned
 from acpbridge.model.permission import Question
-from acpbridge.model.sessions import SessionState, TurnState, WaitsFor
+from acpbridge.model.sessions import TurnState, WaitsFor
 from acpbridge.permissions import policy
+from acpbridge.router.leftover import is_between_turns, started_by_turns
 from acpbridge.router.session import Session
 
 # Processes that a warning names; the tree above it has them all.
 NAMED: Final = 5
-
-_DEAD: Final = frozenset({"zombie", "dead"})
 
 # A model that thinks says so every few seconds; beyond this somebody should have a look. Seconds.
 SILENCE: Final = 120.0
@@ -146,13 +145,11 @@ def silent(sessions: list[Session], now: float) -> list[str]:
 
 def between_turns(sessions: list[Session]) -> list[Session]:
     """Return those that have a process and no turn under way."""
-    return [session for session in sessions if session.record.state is SessionState.READY]
+    return [session for session in sessions if is_between_turns(session)]
 
 
 def outliving(sessions: list[Session], trees: Mapping[str, list[ProcessInfo]]) -> list[str]:
     """Return a warning for each session of which something lives that an earlier turn started.
-
-    An agent may keep a shell command when its turn ends, or is cancelled: it works on, unseen.
 
     Args:
         sessions: those that were between two turns before their trees were looked at.
@@ -160,11 +157,7 @@ def outliving(sessions: list[Session], trees: Mapping[str, list[ProcessInfo]]) -
     """
     out = []
     for session in between_turns(sessions):
-        since = session.prompted_ticks
-        if since is None:
-            continue
-        tree = trees[str(session.key)]
-        left = [p for p in tree if p.start_ticks > since and p.state not in _DEAD]
+        left = started_by_turns(session, trees[str(session.key)])
         if left:
             named = ", ".join(f"{process.name} ({process.pid})" for process in left[:NAMED])
             more = f" and {len(left) - NAMED} more" if left[NAMED:] else ""
@@ -173,6 +166,23 @@ def outliving(sessions: list[Session], trees: Mapping[str, list[ProcessInfo]]) -
                 f"end it with the session: acpbridge kill {session.key}"
             )
     return out
+
+
+def stopped(sessions: list[Session], trees: Mapping[str, list[ProcessInfo]]) -> list[str]:
+    """Return a warning for each agent that a signal has stopped: it looks alive and does nothing.
+
+    Args:
+        sessions: those that live.
+        trees: of at least those.
+    """
+    return [
+        f"{session.key}: its agent ({process.pid}) is stopped and does nothing; let it go on: "
+        f"kill -CONT {process.pid}, or end it: acpbridge kill {session.key}"
+        for session in sessions
+        if not session.closing
+        for process in trees[str(session.key)]
+        if process.role == "agent" and process.state == "stopped"
+    ]
 
 
 def shared_directories(sessions: list[Session]) -> list[str]:

@@ -116,5 +116,9 @@ def _has_messages(path: Path, start: str) -> bool:
 
 def _open(path: Path) -> BinaryIO:
     """Open a file that may have become anything else meanwhile, and must hold nobody up."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    return os.fdopen(os.open(path, flags), "rb")
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+    # Not `os.fdopen`: given a directory it raises, and closes nothing.
+    return open(path, "rb", opener=opener)

@@ -136,7 +136,7 @@ class Keeper:
         Cancelled or failed, it leaves nothing behind.
 
         Raises:
-            BridgeError: `agent_not_found`, or `start_failed` with the step that failed.
+            BridgeError: `agent_not_found`, `capacity`, or `start_failed` with the step that failed.
         """
         program = resolve_program(spec.argv[0], spec.env, spec.cwd)
         order = order_for(spec, program)

@@ -14,7 +14,12 @@ from acpbridge.transport.helpers import wire
 from acpbridge.transport.tree import ChildSpec
 
 # What to do about a step that failed, where that is not plain from the message.
+_NO_ROOM: Final = (
+    "Close a session, or raise the daemon's limits (ulimit -n, ulimit -u); then prompt again."
+)
+
 _HINTS: Final = {
+    "fork": _NO_ROOM,
     "pidns": "Allow user namespaces, or remove `containment: pidns` from the agent's definition.",
 }
 
@@ -68,8 +73,9 @@ def order_for(spec: ChildSpec, program: str) -> bytes:
 def no_room(error: OSError) -> BridgeError:
     """Say that this process ran out of something that a start needs."""
     return BridgeError(
-        "start_failed",
+        "capacity",
         f"There is no room for another agent: {error.strerror}.",
+        hint=_NO_ROOM,
         data={"errno": errno.errorcode.get(error.errno or 0)},
     )
 
@@ -92,7 +98,7 @@ def start_error(failure: tuple[str, int] | None, spec: ChildSpec, program: str) 
     elif step == "pidns":
         message = f"The kernel does not give the agent a pid namespace of its own: {reason}."
     elif step == "fork":
-        message = f"There is no room for another process: {reason}."
+        code, message = "capacity", f"There is no room for another process: {reason}."
     elif number == errno.ENOENT and Path(program).exists():
         message = f"{program} cannot be run: the interpreter that its first line names is missing."
     else:

@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -65,14 +66,24 @@ async def listen(path: Path) -> SocketListener:
     """Bind the socket; a stale one is replaced. Only the holder of the daemon's lock may call this.
 
     Raises:
-        OSError: when it cannot be bound.
+        BridgeError: `state_directory`, when it cannot be bound.
     """
-    path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, before anything is served
     before = os.umask(0o177)
     try:
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, before anything is served
         return await anyio.create_unix_listener(path, mode=0o600)
+    except OSError as error:
+        message = f"The socket {path} cannot be bound: {error.strerror or error}."
+        hint = f"See what is in its place: ls -ld {path}"
+        raise BridgeError("state_directory", message, hint=hint) from None
     finally:
         os.umask(before)
+
+
+def remove(path: Path) -> None:
+    """Remove a socket of ours; what else stands in its place by now is nobody's business here."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 async def connect(path: Path) -> SocketStream:

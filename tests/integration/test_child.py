@@ -648,11 +648,16 @@ async def test_helpers_killed_at_any_moment_of_a_start_leave_nothing(observer: "
 
 
 async def test_g28_without_free_descriptors_a_spawn_is_refused_and_the_next_one_works() -> None:
+    """With `capacity` and its hint: the agent is well, and is no failed open."""
     with anyio.fail_after(HANG):
         async with Keeper() as keeper:
             for spare in range(9):
-                with few_descriptors(spare), pytest.raises(BridgeError, match="Too many open"):
+                with (
+                    few_descriptors(spare),
+                    pytest.raises(BridgeError, match="Too many open") as caught,
+                ):
                     await keeper.spawn(ChildSpec(("/bin/cat",), {}, "/"))
+                assert (caught.value.code, "ulimit -n" in caught.value.hint) == ("capacity", True)
             assert await read_all(await keeper.spawn(script("print('room')"))) == "room\n"
 
 

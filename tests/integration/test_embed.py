@@ -60,7 +60,7 @@ def configure(path: Path) -> None:
 @asynccontextmanager
 async def in_process(path: Path) -> AsyncIterator[Bridge]:
     home = path / "home"
-    home.mkdir(mode=0o700, parents=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     configure(home)
     async with acpbridge.open_bridge(home, {"helper": helper}, on_question=yes) as bridge:
         yield bridge
@@ -232,6 +232,27 @@ async def test_the_lock_is_the_daemons_and_says_how_to_go_on(tmp_path: Path) -> 
             ):
                 async with acpbridge.open_bridge(tmp_path / "other" / "home"):
                     raise AssertionError
+
+
+async def test_g9_a_programs_socket_is_made_way_for_bound_again_and_only_its_own_removed(
+    tmp_path: Path,
+) -> None:
+    """Without `put_aside` it does not open; without `mine` the socket stays gone."""
+    home = tmp_path / "home"
+    path = home / "daemon.sock"
+    path.mkdir(parents=True)
+    home.chmod(0o700)
+    with anyio.fail_after(HANG):
+        async with in_process(tmp_path):
+            path.unlink()
+            while not path.is_socket():  # noqa: ASYNC110 - the kernel tells of no such event
+                await anyio.sleep(0.02)
+            # Another one has the directory by now, and its socket.
+            (home / "daemon.lock").unlink()
+            path.unlink()
+            path.touch()
+    assert path.is_file()
+    assert (home / "daemon.sock.aside-1").is_dir()
 
 
 async def test_logs_are_the_programs_own_business(tmp_path: Path) -> None:

@@ -242,7 +242,12 @@ def test_g2_case_117_what_cannot_be_killed_is_named_and_the_kill_fails(
     assert (done.code, done.json["ok"]) == (1, False)
     assert [pid for pid in before - {victim} if alive(pid)] == []
     assert victim not in result["killed"]
-    assert [left["pid"] for left in daemon.call("status")["unowned"]] == [victim]
+    (left,) = daemon.call("status")["unowned"]
+    assert (left["pid"], "acpbridge kill --all" in left["next"]) == (victim, True)
+    # No session is left, and `kill --all` tells of it all the same.
+    done = home.run("kill", "--all", "--json", limit=40)
+    (result,) = done.json["results"]
+    assert (done.code, result["key"], result["survivors"]) == (1, None, [victim])
     (freezer / "freezer.state").write_text("THAWED", encoding="utf-8")
     done = home.run("kill", row["key"], "--now", "--json", limit=40)
     assert (done.code, done.json["results"][0]["survivors"]) == (0, [])

@@ -27,8 +27,14 @@ def test_a_process_that_outlives_its_turn_has_a_warning_until_it_is_gone_g7(
         assert done.code == 0, done
         until(lambda: len(home.session()["processes"]) == len(own) + 2)
         assert warnings(home) == []
-        assert home.run("cancel", key).code == 0
+        cancelled = home.run("cancel", key)
         left = {p["pid"] for p in home.session()["processes"]} - own
+        # The cancel says so itself; without `left_running` it says nothing.
+        assert cancelled.code == 0
+        assert f"{key} started still runs: " in cancelled.err
+        assert all(str(pid) in cancelled.err for pid in left)
+        assert f"kill {key}" in cancelled.err
+        assert set(home.run("cancel", key, "--json").json["left"]) == left
         (warning,) = warnings(home)
         assert warning.startswith(f"{key}: ")
         assert all(f"({pid})" in warning for pid in left)

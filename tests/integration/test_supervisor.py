@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,12 @@ import pytest
 
 from acpbridge.controller import supervisor as supervisor_module
 from acpbridge.controller.containment import ShimContainment, containment_of
+from acpbridge.controller.evidence import Doubt
 from acpbridge.controller.journal import Entry, Journal
 from acpbridge.controller.process import AgentProcess, LaunchSpec
 from acpbridge.controller.supervised import MARGIN, STDERR_KEPT, SupervisedProcess
 from acpbridge.controller.supervisor import Supervisor
+from acpbridge.controller.sweep import Swept
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.redact import Redactor
@@ -346,6 +349,35 @@ async def test_survivors_are_named_and_a_second_stop_tries_again_g2(
             assert await process.stop(0) == ()
             assert containment.calls == 2
             assert observer.alive() == {}
+
+
+def sleeper() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["sleep", "1000"])
+
+
+async def test_what_is_proven_ours_and_nobodys_is_ended_when_a_person_says_so(
+    tmp_path: Path,
+) -> None:
+    """One whom a sweep knew for ours, and could not end: a doubt beside it is let live."""
+    known, doubted = sleeper(), sleeper()
+    doubts = (Doubt(entry(doubted.pid), "bears a marker"),)
+    swept = Swept((), (entry(known.pid),), doubts)
+    try:
+        with anyio.fail_after(HANG):
+            path = tmp_path / "processes.json"
+            async with Supervisor(path, ShimContainment(), str, swept=swept) as mine:
+                shown = {row.pid: row.next for row in await mine.unowned()}
+                assert "kill --all" in shown[known.pid]
+                assert "kill --all" not in shown[doubted.pid]
+                assert await mine.end_unowned() == ([known.pid], [])
+                assert known.wait() == -signal.SIGKILL
+                assert doubted.poll() is None
+                assert [row.pid for row in await mine.unowned()] == [doubted.pid]
+                assert await mine.end_unowned() == ([], [])
+    finally:
+        for process in (known, doubted):
+            process.kill()
+            process.wait()
 
 
 async def test_how_it_ended_stands_in_the_post_mortem(tmp_path: Path, observer: "Observer") -> None:

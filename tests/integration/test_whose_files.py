@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from acpbridge.daemon.wire import WIRE_VERSION
-from tests.integration.daemon_home import Home, daemon_home
+from tests.integration.daemon_home import Home, daemon_home, until
 from tests.integration.faultsweep import loose, nursery
 from tests.integration.traffic import client, ended
 
@@ -87,6 +87,27 @@ def test_g18_whatever_stands_in_a_files_place_the_daemon_starts_and_allows_nothi
             assert (home.path / "precious").read_text(encoding="utf-8") == "precious"
             (home.path / "precious").unlink()
         assert [line for line in loose(home) if "aside" not in line] == []
+        assert home.run("daemon", "stop").code == 0
+        assert daemons.ended() == 0
+
+
+def test_what_stands_in_the_sockets_place_is_put_aside_at_the_start_and_later(
+    tmp_path: Path,
+) -> None:
+    """Without `socket_put_aside` the start fails with a raw IsADirectoryError."""
+    with daemon_home(tmp_path) as home, nursery(home) as daemons:
+        path = home.path / "daemon.sock"
+        path.mkdir()
+        assert daemons.start() is None
+        serves(home)
+        (warning,) = [w for w in home.status()["warnings"] if "daemon.sock" in w]
+        assert f"{path} was a directory; it was moved to daemon.sock.aside-1" in warning
+        path.unlink()
+        path.mkdir()
+        (path / "kept").touch()
+        until(path.is_socket)
+        serves(home)
+        assert (home.path / "daemon.sock.aside-2" / "kept").exists()
         assert home.run("daemon", "stop").code == 0
         assert daemons.ended() == 0
 

@@ -169,3 +169,13 @@ async def test_it_counts_words_for_tokens_over_its_whole_session(tmp_path: Path)
                 }
     used = [u["used"] for u in host.updates if u["sessionUpdate"] == "usage_update"]
     assert used == [9, 18]
+
+
+async def test_a_directory_in_a_files_place_costs_no_descriptor(tmp_path: Path) -> None:
+    """With `os.fdopen` before the look at what it is, each costs one."""
+    (tmp_path / "folder").mkdir()
+    await run(Recorder(allow), tmp_path, "write folder with x")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        await run(Recorder(allow), tmp_path, "write folder with x")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -375,7 +375,7 @@ async def test_a_cancel_ends_what_the_turns_agent_has_asked_of_others_and_keeps_
         assert (receipt.rung, receipt.turn_ended) == (CancelRung.CANCEL, True)
         assert {one.key for one in receipt.children} == {child.key, deeper.key}
         assert [set(one) for one in receipt.to_json()["children"]] == [
-            {"key", "rung", "turnEnded"}
+            {"key", "rung", "turnEnded", "left"}
         ] * 2
         for run in (second, child, queued, deeper):
             assert (await w.wait(run)).outcome is Outcome.CANCELLED

@@ -277,6 +277,7 @@ class Runtime:
         self.diary = Diary()
         self.pids = count(100)
         self.running: dict[str, Agent] = {}
+        self.strays: tuple[list[int], list[int]] = ([], [])
         self.most = 0
         self.specs: list[SessionSpec] = []
         self.released = anyio.Event()
@@ -320,6 +321,9 @@ class Runtime:
 
     async def unowned(self) -> list[Unowned]:
         return []
+
+    async def end_unowned(self) -> tuple[list[int], list[int]]:
+        return self.strays
 
     async def processes(self, name: str) -> list[ProcessInfo]:
         agent = self.running.get(name)

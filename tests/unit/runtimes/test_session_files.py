@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from acpbridge.config.catalogue import GEMINI
+from acpbridge.runtimes import session_files
 from acpbridge.runtimes.session_files import settle
 
 ID = "ab12cd34-0000-4000-8000-000000000000"
@@ -110,3 +111,12 @@ async def test_a_file_without_an_end_holds_nobody_up_and_is_kept(tmp_path: Path)
         file.truncate(1 << 36)  # of nothing but zeros: no line, and more than any memory
     assert await ordered(tmp_path)
     assert names(tmp_path) == ["03-02"]
+
+
+def test_what_has_become_a_directory_meanwhile_costs_no_descriptor(tmp_path: Path) -> None:
+    """With `os.fdopen` in `_open` one is left behind by each look."""
+    before = set(Path("/proc/self/fd").iterdir())
+    for _ in range(5):
+        with pytest.raises(IsADirectoryError):
+            session_files._open(tmp_path)
+    assert len(set(Path("/proc/self/fd").iterdir())) == len(before)

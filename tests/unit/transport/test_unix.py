@@ -12,6 +12,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
+from acpbridge.errors import BridgeError
 from acpbridge.transport import unix
 
 HANG = 10
@@ -77,3 +78,17 @@ async def test_an_older_kernel_is_taken_at_the_word_of_its_credentials(
     monkeypatch.setattr(unix, "SO_PEERPIDFD", 9999)  # an option that no kernel has
     async with connected(tmp_path / "socket") as (stream, _):
         assert unix.still_there(stream)
+
+
+async def test_a_socket_that_cannot_be_bound_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.sock"
+    path.mkdir()
+    before = os.umask(0o077)
+    os.umask(before)
+    with pytest.raises(BridgeError) as caught:
+        await unix.listen(path)
+    assert (caught.value.code, str(path) in caught.value.message) == ("state_directory", True)
+    assert str(path) in caught.value.hint
+    assert os.umask(before) == before
+    unix.remove(path)
+    assert path.is_dir()
