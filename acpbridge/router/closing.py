@@ -75,10 +75,17 @@ class Closing:
         questions ended, and that the session is closed.
 
         Raises:
-            BridgeError: `store_full`, `internal`, `daemon_version`, as `SessionLog.open` does.
+            BridgeError: `store_full`, `daemon_version`, as `SessionLog.open` does.
         """
         key, services = self._book.record.key, self._services
-        await services.log.open(key, lambda traces: missing_ends(key, traces, services.ledger))
+        try:
+            await services.log.open(key, lambda traces: missing_ends(key, traces, services.ledger))
+        except BridgeError as error:
+            if error.code != "internal":
+                raise
+            # Some of it cannot be read: that is no reason to prompt the session no more.
+            log.warning("nobody knows what a log lacks", key=str(key), why=error.message)
+            await services.log.open(key)
         if self._book.record.state is SessionState.CLOSED and not services.log.closed(key):
             self._host.emit(Fact(SESSION_END, {"reason": self._book.record.close_reason}))
         return services.log.last_seq(key)

@@ -17,7 +17,8 @@ _HEAD: Final = re.compile(
     rb'\{"seq":\d+,"epoch":"[^"]*","at":"[^"]*","key":"[^"]*",'
     rb'"turn":(?:null|"([^"]*)"),"type":"(turn_[a-z]+|permission_[a-z]+|session_closed)"'
 )
-_MARKS: Final = (b'"type":"turn_', b'"type":"permission_', b'"type":"session_closed"')
+# Searched for one after the other: each kind of line is in order, and no kind needs another's.
+_KINDS: Final = (b"turn_", b"permission_", b"session_closed")
 
 
 @dataclass(slots=True)
@@ -40,9 +41,14 @@ class Traces:
 
     def take(self, blob: bytes) -> None:
         """Look through lines, later than all before."""
-        if any(mark in blob for mark in _MARKS):
-            for line in blob.split(b"\n"):
-                self._line(line)
+        for kind in _KINDS:
+            mark = b'"type":"' + kind
+            at = blob.find(mark)
+            while at >= 0:
+                end = blob.find(b"\n", at)
+                end = len(blob) if end < 0 else end
+                self._line(blob[blob.rfind(b"\n", 0, at) + 1 : end], kind)
+                at = blob.find(mark, end)
 
     def take_all(self, lines: Iterable[bytes]) -> "Traces":
         """Look through lines one by one; return this."""
@@ -50,10 +56,10 @@ class Traces:
             self.take(line)
         return self
 
-    def _line(self, line: bytes) -> None:
+    def _line(self, line: bytes, wanted: bytes) -> None:
         found = _HEAD.match(line)
-        if found is None:
-            return
+        if found is None or not found[2].startswith(wanted):
+            return  # an agent's words, in a line of another kind
         turn, kind = (found[1] or b"").decode(), found[2].decode()
         if kind == SESSION_END:
             self.closed = True

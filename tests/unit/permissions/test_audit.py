@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
-from acpbridge.permissions.audit import GENESIS, Audit, verify
+from acpbridge.permissions.audit import GENESIS, Audit, last_decisions, verify
 from acpbridge.redact import Redactor
 
 
@@ -375,3 +375,30 @@ async def test_behind_a_stuck_write_every_record_fails(
 
     await hang(tmp_path, then)
     assert [record["kind"] for record in records(tmp_path / "audit.jsonl")] == ["first"]
+
+
+async def test_the_last_word_on_a_request_is_found_and_a_changed_one_is_not_believed(
+    tmp_path: Path,
+) -> None:
+    """What a killed daemon decided; with the first word, or without `_parse`, q1 or q2 is wrong."""
+    path = tmp_path / "audit.jsonl"
+    assert last_decisions(path, ["q1"]) == {}
+    fields = {"option_id": "yes", "reason": "operator", "rule_id": "", "note": "fine"}
+    who = {"role": "operator", "client_id": "cli", "pid": 1}
+    audit = opened(path)
+    for name, effect in (("q1", "allow"), ("q2", "deny"), ("q1", "cancel"), ("q3", "allow")):
+        said = {**fields, "request_uid": name, "decision": effect, "decided_by": who}
+        await audit.record("permission_decided", said, durable=False)
+    await audit.record("permission_refused", {"request_uid": "q4"}, durable=False)
+    audit.close()
+    path.write_bytes(content(path).replace(b'"decision":"deny"', b'"decision":"allow"'))
+    found = last_decisions(path, ["q1", "q2", "q3", "q4"])
+    assert {name: decision.effect for name, decision in found.items()} == {
+        "q1": "cancel",
+        "q3": "allow",
+    }
+    assert (found["q3"].by, found["q3"].option_id, found["q3"].note) == (
+        "operator:cli",
+        "yes",
+        "fine",
+    )

@@ -97,7 +97,10 @@ def test_an_open_question_is_decided_as_on_record_else_cancelled() -> None:
     assert (first[2]["id"], first[2]["toolCallId"], first[2]["effect"]) == ("q", "c", "deny")
     assert second[1] == "turn_failed"
     assert told(log, run("r"))[0][2]["effect"] == "cancel"
-    done = traces(("r", "permission_asked", asked), ("r", "permission_decided", {"id": "q"}))
+    # What an agent wants to do may look like an event of ours, whatever kind is searched for.
+    liar = {**asked, "rawInput": {"type": "session_closed", "a": {"type": "turn_failed"}}}
+    done = traces(("r", "permission_asked", liar), ("r", "permission_decided", {"id": "q"}))
+    assert not done.closed
     assert [kind for _, kind, _ in told(done, run("r"))] == ["turn_failed"]
 
 
