@@ -200,6 +200,8 @@ def _session_lines(row: Row, questions: Sequence[Row], at: str) -> list[str]:
         ("login", shown(row.get("authSource"))),
         ("agent session", shown(row.get("agentSessionId"))),
     ]
+    if row.get("containment"):  # it has a process
+        facts.append(("containment", shown(row["containment"])))
     if row.get("parentKey"):
         facts.append(("parent", shown(row["parentKey"])))
     error = row.get("lastError")
