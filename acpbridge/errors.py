@@ -52,7 +52,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         RESOURCE_NOT_FOUND, EXIT_AGENT, "Install the agent, or give its command in config.yaml."
     ),
     "agent_died": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Send the prompt again to reopen the session."
+        INTERNAL_ERROR, EXIT_AGENT, "Go on with it: acpbridge run --session KEY; that reopens it."
     ),
     "start_failed": ErrorKind(
         INTERNAL_ERROR,
@@ -60,7 +60,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         "Mend what it says, and run again.",
     ),
     "start_timeout": ErrorKind(
-        INTERNAL_ERROR, EXIT_AGENT, "Raise limits.startSeconds if the agent is only slow."
+        INTERNAL_ERROR,
+        EXIT_AGENT,
+        "Raise limits.startSeconds if the agent is only slow; else its command may not speak ACP.",
     ),
     "protocol_version": ErrorKind(
         INTERNAL_ERROR, EXIT_AGENT, "Install a version of the agent that speaks ACP version 1."

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from acpbridge.config import servers
-from acpbridge.config.yamltext import MAX_SIZE
 from acpbridge.errors import BridgeError
 from acpbridge.model.settings import Settings, Value
 from acpbridge.transport.program import resolve_program
@@ -74,6 +72,10 @@ def servers_of(file: str | None, cwd: str) -> tuple[Mapping[str, Any], ...]:
     """
     if file is None:
         return ()
+    # They are slow, and few runs need them.
+    from acpbridge.config import servers
+    from acpbridge.config.yamltext import MAX_SIZE
+
     data = _read(file, MAX_SIZE * 4, "--mcp-config")
     try:
         text = data.decode("utf-8")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from acpbridge.cli import tables
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import escape
 
@@ -57,7 +58,11 @@ def lines(text: str) -> list[str]:
 
 def fail(error: BridgeError) -> int:
     """Say an error on stderr, with what to do next, and return its exit status."""
-    for text, style in error_lines(error):
+    first, *more = error_lines(error)
+    width = terminal_width(2)
+    rows = [(row, first[1]) for row in tables.hanging(first[0], width, "")]
+    # What is to be copied is left to the terminal: it knows where a line goes on.
+    for text, style in (*rows, *more):
         say(text, **style)
     return error.kind.exit
 

@@ -3,7 +3,7 @@
 Every value that an agent or a file had a say in is escaped, so that none of it can move the cursor.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from acpbridge.cli.moments import NOTHING, age, now, seconds_between
@@ -158,22 +158,26 @@ def state(row: Row, at: str = "") -> str:
     return shown(row.get("state"))
 
 
-def status_text(status: Row, questions: Sequence[Row] = ()) -> str:
+def status_text(status: Row, questions: Sequence[Row] = (), width: int = 0) -> str:
     """Return what `status` shows: the daemon, each session with its tree, what waits, warnings."""
     at = status.get("observedAt") or now()
     out = daemon_lines(status.get("daemon"), at)
     for row in status.get("sessions", ()):
         of_it = [q for q in questions if q.get("sessionKey") == row.get("key")]
-        out += ["", *_session_lines(row, of_it, at)]
+        out += ["", *_session_lines(row, of_it, at, width)]
     if not status.get("sessions") and status.get("daemon") is not None:
         out += ["no live session"]
     unowned = [
         ("unowned", str(p.get("pid")), shown(p.get("name")), shown(p.get("reason")))
         for p in status.get("unowned", ())
     ]
-    out += columns(unowned)
-    out += [f"  {shown(p['next'])}" for p in status.get("unowned", ()) if p.get("next")]
-    out += [f"warning: {shown(warning)}" for warning in status.get("warnings", ())]
+    for line in columns(unowned):
+        out += hanging(line, width, "")
+    # Often the same for all of them.
+    following = (p.get("next") for p in status.get("unowned", ()))
+    out += dict.fromkeys(f"  {shown(what)}" for what in following if what)
+    for warning in status.get("warnings", ()):
+        out += hanging(f"warning: {shown(warning)}", width, "")
     return "\n".join(out)
 
 
@@ -190,7 +194,7 @@ def daemon_lines(daemon: Row | None, at: str) -> list[str]:
     ]
 
 
-def _session_lines(row: Row, questions: Sequence[Row], at: str) -> list[str]:
+def _session_lines(row: Row, questions: Sequence[Row], at: str, width: int) -> list[str]:
     facts = [
         ("state", state(row, at)),
         ("mode", mode(row)),
@@ -204,13 +208,19 @@ def _session_lines(row: Row, questions: Sequence[Row], at: str) -> list[str]:
         facts.append(("containment", shown(row["containment"])))
     if row.get("parentKey"):
         facts.append(("parent", shown(row["parentKey"])))
+    if row.get("state") == "interrupted":
+        facts.append(
+            ("why", "the daemon ended while a turn ran; the next prompt goes on from there")
+        )
     error = row.get("lastError")
     if error:
         facts.append(("last error", f"{shown(error.get('code'))}: {shown(error.get('message'))}"))
     for question in questions:
         what = f"{shown(question.get('kind'))}: {shown(question.get('title'))}"
         facts.append((f"question {shown(question.get('id'))}", what))
-    out = [shown(row.get("key")), *(f"  {line}" for line in columns(facts))]
+    out = [shown(row.get("key"))]
+    for line in columns(facts):
+        out += hanging(line, width)
     return out + [f"  {line}" for line in tree_lines(row.get("processes", ()), at)]
 
 
@@ -251,17 +261,27 @@ def _in_depth(processes: Sequence[Row]) -> list[tuple[int, Row]]:
     return out
 
 
-def kill_text(results: Sequence[Row]) -> str:
-    """Return the receipt of a kill: what is proven dead, and what is left."""
+def kill_text(
+    results: Sequence[Row], width: int = 0, named: Callable[[str], bool] = lambda _key: True
+) -> str:
+    """Return the receipt of a kill: what is proven dead, and what is left.
+
+    Args:
+        results: one of each session.
+        width: of the terminal, 0 for none.
+        named: tells of a key whether somebody asked for it; others were ended with their parents.
+    """
     if not results:
         return "nothing runs"
-    return "\n".join(_receipt_line(result) for result in results)
+    rows = (_receipt_line(result, named(str(result.get("key")))) for result in results)
+    return "\n".join(line for row in rows for line in hanging(row, width, ""))
 
 
-def _receipt_line(result: Row) -> str:
+def _receipt_line(result: Row, named: bool) -> str:  # noqa: FBT001 - of no use to others
     killed = _pids(result.get("killed", ())) or "no process"
     whose = shown(result.get("key") or "in no session")
-    text = f"{whose}: killed {killed} in {result.get('tookMs')} ms"
+    why = "" if named else " with the session that spawned it"
+    text = f"{whose}: killed {killed}{why} in {result.get('tookMs')} ms"
     left = _pids(result.get("survivors", ()))
     return f"{text}; LEFT: {left}" if left else f"{text}; nothing is left"
 

@@ -14,11 +14,12 @@ from anyio.abc import TaskGroup
 from acpbridge.cli import exits, moments
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.mode import ModeWarning
-from acpbridge.cli.output import error_lines, lines, on_terminal
+from acpbridge.cli.output import command_line, error_lines, lines, on_terminal
 from acpbridge.cli.questions.asking import Asking, Inbox, Terminal
 from acpbridge.cli.silence import tell_when_frozen
 from acpbridge.cli.terminal.screen import Screen, screen_of
 from acpbridge.cli.views.formats import View, view_of
+from acpbridge.cli.views.reading import why_cancelled
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_INTERRUPTED, EXIT_OK, BridgeError
@@ -176,6 +177,10 @@ class Drive:
 
     def _lost(self, error: BridgeError) -> EventLine:
         """Return the end that nobody is left to tell: the daemon is gone in mid-turn."""
+        if error.code == "connection_closed":
+            # To run the command again would begin all anew.
+            going_on = command_line(self._home, "run", "--session", str(self._receipt["key"]))
+            error.hint = f"Go on with the session: {going_on}"
         value = {
             "seq": None,
             "epoch": None,
@@ -195,7 +200,8 @@ class Drive:
         elif last["type"] == "turn_ended" and last.get("stopReason") != "end_turn":
             reason = " ".join(lines(str(last.get("stopReason"))))
             if not self._screen.live:  # where its summary has said so
-                await self._screen.say(f"the turn ended: {reason}", fg="yellow")
+                why = why_cancelled(last)
+                await self._screen.say(f"the turn ended: {reason}{why}", fg="yellow")
         return exits.exit_code(last, denied=self._denied, interrupted=self._interrupted)
 
     async def _fail(self, error: BridgeError) -> None:

@@ -159,6 +159,11 @@ class AcpRuntimeController(Owner):
             return ""
         return " " + refusals.not_acp(self._connection.noise, noise.head)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the agent has closed its output, or was given up."""
+        return self._connection.closed.is_set()
+
     async def died(self) -> BridgeError:
         """Wait until the agent is gone and return why."""
         await self._dead.wait()
@@ -328,7 +333,7 @@ class AcpRuntimeController(Owner):
             "agentSessionId": self.session_id,
             "mode": self.chosen.mode,
             "noise": self._connection.noise,
-            "alive": not self._connection.closed.is_set(),
+            "alive": not self.gone,
         }
 
     async def request(self, method: str, params: Mapping[str, Any]) -> Any:

@@ -189,6 +189,14 @@ def marker(pid: int, name: str) -> str:
     return ""
 
 
+def group(pid: int) -> str:
+    """Return the control group that a service manager gave a process; "" where there are none."""
+    lines = kernel.read_file(f"/proc/{pid}/cgroup").decode("utf-8", "backslashreplace").split("\n")
+    paths = dict(line.split(":", 2)[1:] for line in lines if line.count(":") > 1)
+    # Where systemd has a hierarchy of version 1, everybody may be at the top of the other one.
+    return paths.get("name=systemd", paths.get("", ""))
+
+
 def _started(start_ticks: int) -> str:
     at = psutil.boot_time() + start_ticks / _TICKS
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

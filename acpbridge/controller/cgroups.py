@@ -164,7 +164,7 @@ def _end(group: Cgroup) -> set[int]:
         group.kill()  # in a pid namespace that we do not see
         time.sleep(killing.ROUND_PAUSE)
     if not loop.survivors:
-        group.remove()
+        group.remove(killing.KILL_LIMIT)
     return loop.killed
 
 

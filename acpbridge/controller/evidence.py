@@ -3,9 +3,11 @@
 Three kinds of evidence, none of them a guess. The journal: a pid counts with the start ticks that
 were written down in this boot, by this user, in this state directory. The marker in a process's
 environment, with the state directory beside it: a copy of it proves nothing, so it counts only for
-an orphan, younger than the daemon whose journal is there, in nobody else's session. And what is
-below one of those. Never touched: another user's process, this process, a daemon that is alive, and
-all above and below them. Above is the sweep; below is the kernel's table of processes.
+an orphan, younger than the daemon whose journal is there, in nobody else's session, and in or
+below that daemon's control group: a service manager that an agent has handed its environment to
+gives it to whatever it starts. And what is below one of those. Never touched: another user's
+process, this process, a daemon that is alive, and all above and below them. Above is the sweep;
+below is the kernel's table of processes.
 """
 
 import os
@@ -122,6 +124,8 @@ class _Look:
             # One who is missing died during this look: the next one finds who has it now.
             parent = self._table.get(row.ppid)
             return f"{_named(parent) if parent else f'pid {row.ppid}'} has started it"
+        if not _within(census.group(row.pid), self._journal.group):
+            return "it is in another control group than the daemon was"
         leader = self._foreign_leader(row)
         return "" if leader is None else f"it is in the session of {_named(leader)}"
 
@@ -170,6 +174,11 @@ def _adopters(journal: Journal | None, table: Table) -> set[int]:
 def _lives(entry: Entry, table: Table) -> bool:
     row = table.get(entry.pid)
     return row is not None and row.start_ticks == entry.start_ticks and row.alive
+
+
+def _within(group: str, top: str) -> bool:
+    """Tell whether a control group is another one or below it; where it is not known it may be."""
+    return not top or not group or f"{group}/".startswith(f"{top.rstrip('/')}/")
 
 
 def _named(row: kernel.Process) -> str:

@@ -94,6 +94,8 @@ class Journal:
         above: the daemon's ancestors at its start: one of them, or the first process, is given
             whatever outlives daemon and helpers.
         left: processes of an earlier daemon that could not be ended.
+        group: the daemon's own control group; "" where there are none, or where an older daemon
+            did not write it down.
     """
 
     boot_id: str
@@ -105,6 +107,7 @@ class Journal:
     home: str = ""
     above: tuple[Entry, ...] = ()
     left: tuple[Entry, ...] = ()
+    group: str = ""
 
     def write(self, path: Path, faults: Faults = no_faults, folder: int | None = None) -> None:
         """Replace the file; a reader sees the old one or the new one, whole.
@@ -133,6 +136,7 @@ class Journal:
             "home": self.home,
             "above": [entry.to_json() for entry in self.above],
             "left": [entry.to_json() for entry in self.left],
+            "group": self.group,
         }
         value["crc"] = checksum(value)
         data = json.dumps(value, separators=(",", ":")).encode()
@@ -171,6 +175,7 @@ class Journal:
                 home=str(value.get("home", "")),
                 above=tuple(_entry(entry) for entry in value.get("above", ())),
                 left=tuple(_entry(entry) for entry in value.get("left", ())),
+                group=str(value.get("group", "")),
             )
         except _NOT_A_JOURNAL:
             return None

@@ -142,7 +142,7 @@ class Supervisor(Owner):
             self._look_again()
             with anyio.CancelScope(shield=True):
                 await child.aclose()
-            _release(hold, child)
+                await _release(hold, child)
 
     async def _start(self, spec: LaunchSpec) -> tuple[Hold, Child]:
         """Start an agent in what holds it; in a weaker one only where none was asked for."""
@@ -319,6 +319,7 @@ class Supervisor(Owner):
             home=self._home,
             above=self._above,
             left=self._strays.left(),
+            group=census.group(me.pid),
         )
         if now != self._written:
             now.write(self._path, self._faults, self._folder)
@@ -334,10 +335,11 @@ def _child_spec(spec: LaunchSpec, hold: Hold) -> ChildSpec:
     return ChildSpec(spec.argv, spec.env, spec.cwd, cgroup=hold.folder, pidns=pidns)
 
 
-def _release(hold: Hold, child: Child) -> None:
+async def _release(hold: Hold, child: Child) -> None:
     # What could not be killed keeps its control group, for the sweep of the next start.
-    if child.receipt is not None and not child.receipt.survivors:
-        hold.release()
+    if hold.cgroup is not None and child.receipt is not None and not child.receipt.survivors:
+        # The agent may have made very many groups below it; nobody else waits for their end.
+        await anyio.to_thread.run_sync(hold.release)
 
 
 def _trees(

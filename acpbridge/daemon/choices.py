@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from acpbridge.config.servers import read_wire
 from acpbridge.errors import BridgeError
 from acpbridge.model.settings import Settings, is_options
 from acpbridge.router.api import RunRequest
@@ -15,6 +14,9 @@ def read_choices(params: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BridgeError: `invalid_params`, naming the field.
     """
+    # The daemon's side alone: a client writes choices, and would wait for pydantic.
+    from acpbridge.config.servers import read_wire
+
     model, options = params.get("model"), params.get("set", {})
     if model is not None and not isinstance(model, str):
         raise BridgeError("invalid_params", "model must be a string.")

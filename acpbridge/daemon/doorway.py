@@ -89,11 +89,16 @@ class Slot:
 
 
 class Doorway:
-    """Counts who is in, and keeps descriptors for those who must come in."""
+    """Counts who is in, and keeps descriptors for those who must come in.
+
+    Attributes:
+        clients: that are in.
+        most: how many come in by the broad way.
+    """
 
     def __init__(self) -> None:
         self.clients = 0
-        self._most = max(_FEWEST, min(MAX_CLIENTS, (descriptor_limit() - _TAKEN) // 2))
+        self.most = max(_FEWEST, min(MAX_CLIENTS, (descriptor_limit() - _TAKEN) // 2))
         self._reserve: list[int] = []
         self._slots: list[Slot] = []
         self._short = False
@@ -102,7 +107,7 @@ class Doorway:
     @property
     def crowded(self) -> bool:
         """Whether the newest client comes in by the narrow way."""
-        return self._short or self.clients > self._most
+        return self._short or self.clients > self.most
 
     async def enter(self) -> Slot | None:
         """Count a client in, whom `left` must follow; return its slot if it must be narrow."""

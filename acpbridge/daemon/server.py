@@ -16,6 +16,7 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
+from acpbridge.daemon.crowd import Crowd, Turnstile
 from acpbridge.daemon.doorway import Doorway, Slot
 from acpbridge.daemon.duties import Duties
 from acpbridge.daemon.lifetime import check_idle
@@ -80,6 +81,7 @@ class Server:
         self._duties = duties
         self._ids = count(1)
         self._door = Doorway()
+        self._crowd = Crowd(self._door.most)
         self._left_at = anyio.current_time()
 
     def idle_since(self) -> float | None:
@@ -117,9 +119,13 @@ class Server:
                     await self._duties.denied(peer.pid, peer.uid)
                     return
                 requester = await self._requester(stream, peer.pid, peer.uid)
-                client = _Client(stream, self._router, self._duties, requester)
-                client.slot = slot
-                await client.run()
+                with self._crowd.counted(requester, narrow=slot is not None) as welcome:
+                    if not welcome:
+                        return
+                    client = _Client(stream, self._router, self._duties, requester)
+                    client.slot = slot
+                    client.turnstile = self._crowd.turnstile(requester)
+                    await client.run()
         except OSError as error:
             log.info("client lost", error=str(error))
         except Exception:
@@ -127,9 +133,14 @@ class Server:
             log.exception("client failed")
 
     async def _requester(self, stream: SocketStream, pid: int, uid: int) -> Requester:
-        owner = await anyio.to_thread.run_sync(self._duties.owner_of, pid)
-        if owner is None and not still_there(stream):
-            owner = ""  # whoever has its number now is not the one that connected
+        owner = self._crowd.known(pid)
+        if owner is None:
+            judges = self._crowd.judges
+            owner = await anyio.to_thread.run_sync(self._duties.owner_of, pid, limiter=judges)
+            if owner is None and not still_there(stream):
+                owner = ""  # whoever has its number now is not the one that connected
+            elif owner:
+                self._crowd.remember(pid, owner, lambda: still_there(stream))
         client = f"c{next(self._ids)}"
         if owner is None:
             return Requester(Role.OPERATOR, pid=pid, uid=uid, client_id=client)
@@ -150,6 +161,7 @@ class _Client:
         self._duties = duties
         self._who = requester
         self.slot: Slot | None = None
+        self.turnstile = Turnstile()
         self._greeted = anyio.Event()
         self._following: dict[int, anyio.CancelScope] = {}
         self._numbers = count(1)
@@ -178,8 +190,9 @@ class _Client:
     async def run(self) -> None:
         """Serve until the client is gone, then give up what it had asked for."""
         try:
-            async with background(self._expect_hello) as self._tasks, self._connection:
-                await self._connection.closed.wait()
+            with self.turnstile.passing(self._following):
+                async with background(self._expect_hello) as self._tasks, self._connection:
+                    await self._connection.closed.wait()
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await self._duties.vanished(self._who.client_id)
@@ -218,7 +231,8 @@ class _Client:
         if not self._greeted.is_set() and call.method != HELLO:
             raise BridgeError("invalid_message", "Say hello first.")
         with nullcontext() if self.slot is None else self.slot.serving(call.method):
-            return await method(params)
+            async with self.turnstile.serving(call.method):
+                return await method(params)
 
     # ---- Calls ----
 
@@ -348,8 +362,8 @@ class _Client:
         return self._push_all(await self._router.watch(self._who))
 
     def _check_followers(self) -> None:
-        if len(self._following) >= MAX_FOLLOWED:
-            message = f"This connection follows {MAX_FOLLOWED} logs already."
+        if len(self._following) >= MAX_FOLLOWED or self.turnstile.full():
+            message = f"{len(self._following)} logs are followed already: no more are."
             raise BridgeError("busy", message, hint="Let go of one, or open another connection.")
 
     def _push_all(self, following: Following) -> dict[str, Any]:

@@ -18,7 +18,9 @@ import anyio
 import structlog
 
 from acpbridge import logs
-from acpbridge.app import STOP_LIMIT, daemon_info, open_router, serve_clients
+from acpbridge.app.clients import serve_clients
+from acpbridge.app.opening import open_router
+from acpbridge.app.setup import STOP_LIMIT, Setup, daemon_info
 from acpbridge.config.environment import MARK
 from acpbridge.controller import census
 from acpbridge.daemon import client as daemon
@@ -32,7 +34,6 @@ from acpbridge.edge.load import check_agent
 from acpbridge.embed.bridge import Bridge, Enter, Visit
 from acpbridge.embed.questions import Asked
 from acpbridge.errors import BridgeError
-from acpbridge.model.faults import no_faults
 from acpbridge.model.keys import AgentId, agent_id
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.router import Router
@@ -72,19 +73,12 @@ async def open_bridge(
     with _locked(paths) as lock, _logging() as log_to:
         configuration = ConfigFile(paths.config)
         configuration.first()
-        router = open_router(
-            paths,
-            configuration,
-            daemon_info(paths),
-            no_faults,
-            agents=own,
-            log_to=log_to,
-            notices=[*put_aside(paths), *close_to_others(paths)],
-        )
-        async with router as opened:
+        notices = [*put_aside(paths), *close_to_others(paths)]
+        setup = Setup(paths, configuration, daemon_info(paths), agents=own, notices=notices)
+        async with open_router(setup, log_to) as opened:
             enter = _entering(opened.router)
             try:
-                serving = serve_clients(paths, opened, configuration, _no_stop, mine=lock.in_place)
+                serving = serve_clients(setup, opened, _no_stop, mine=lock.in_place)
                 async with serving, enter() as visit:
                     yield Bridge(visit, enter, on_question)
             finally:

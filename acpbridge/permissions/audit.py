@@ -12,7 +12,8 @@ import json
 import os
 import queue
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -22,7 +23,9 @@ import anyio.to_thread
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import clip, escape
 from acpbridge.model.faults import Faults, no_faults
+from acpbridge.model.permission import Decision
 from acpbridge.model.ports import Clock
+from acpbridge.permissions.record import decision_of
 
 GENESIS: Final = "0" * 64
 
@@ -32,6 +35,8 @@ _DEEPEST: Final = 16
 # For how long a write waits for an earlier one whose caller gave up: the disk may be stuck.
 _STUCK_SECONDS: Final = 2.0
 _BLOCK: Final = 1 << 16
+# Open questions are some hundred at most, and their records a few KB each. Bytes.
+_LOOKED_AT: Final = 4 * 1024 * 1024
 
 _END = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
 _END_SIZE: Final = len(',"hash":""}') + 64
@@ -224,6 +229,36 @@ def verify(path: Path) -> tuple[int, int | None]:
                 return number - 1, number
             seq, previous = seq + 1, found[2]
     return seq, None
+
+
+def last_decisions(path: Path, requests: Collection[str]) -> dict[str, Decision]:
+    """Return what each of some requests came to, as far as the file says so. Blocks.
+
+    For the start: what was decided just before a daemon was killed is here, and may be nowhere
+    else. Only the last few thousand records are looked at.
+
+    Args:
+        path: of the file.
+        requests: their ids.
+    """
+    found: dict[str, Decision] = {}
+    looked_at = 0
+    with suppress(OSError), path.open("rb") as file:
+        for line in _lines_backwards(file):
+            looked_at += len(line)
+            if len(found) == len(requests) or looked_at > _LOOKED_AT:
+                break
+            record = _record(line) if b'"permission_decided"' in line else {}
+            name, decision = record.get("request_uid"), decision_of(record)
+            if name in requests and decision is not None:
+                found.setdefault(str(name), decision)  # the last word counts
+    return found
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """Return a record that is as it was written, else an empty one."""
+    record = json.loads(line) if _parse(line) is not None else {}
+    return record if isinstance(record, dict) else {}
 
 
 def _parse(line: bytes) -> tuple[int, str, str] | None:

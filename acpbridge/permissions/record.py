@@ -7,7 +7,7 @@ rest is covered by the hash of the request's bytes.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from acpbridge.model.permission import Decision, PermissionRequest, ToolSubject
+from acpbridge.model.permission import Decision, Effect, PermissionRequest, Reason, ToolSubject
 from acpbridge.model.requesters import Requester
 
 # Where agents put a command and paths in a tool's arguments.
@@ -59,6 +59,22 @@ def decision_fields(
         "decided_by": None if requester is None else requester_fields(requester),
         "latency_ms": round(latency * 1000, 3),
     }
+
+
+def decision_of(record: Mapping[str, Any]) -> Decision | None:
+    """Return the decision that a record tells of; None if it was changed since."""
+    who = record.get("decided_by")
+    try:
+        by = record["rule_id"] if who is None else f"{who['role']}:{who['client_id'] or who['pid']}"
+        return Decision(
+            Effect(record["decision"]),
+            record["option_id"],
+            Reason(record["reason"]),
+            str(by),
+            str(record["note"]),
+        )
+    except (KeyError, ValueError, TypeError):
+        return None
 
 
 def place_fields(request: PermissionRequest) -> dict[str, Any]:

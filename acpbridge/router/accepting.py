@@ -31,6 +31,7 @@ from acpbridge.router import routes, view
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
+from acpbridge.router.environments import Environments
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
@@ -70,6 +71,7 @@ class Accepting:
         self._around = around
         self._make = make
         self._start = start
+        self._environments = Environments()
         self._keyed = anyio.Lock()
         self._stopping = False
 
@@ -302,7 +304,7 @@ class Accepting:
             mcp_servers=request.mcp_servers,
             fresh=request.fresh,
         )
-        session.env = request.env or session.env
+        session.env = self._environments.shared(request.env) or session.env
         turn = Turn(run.run_id, prompt, run.accepted_at, caller)
         after = self._services.log.last_seq(session.key)
         self._runs.add(session, turn)

@@ -45,6 +45,7 @@ class Closing:
         """Refuse all further work, and allow nothing more; see `Session.mark_ending`."""
         self._host.closing = True
         self._reason = self._reason or reason
+        self._host.because = self._reason or Reason.STOPPING
         if self._book.record.state in LIVE_STATES:
             self._book.note(state=SessionState.STOPPING)
         self._services.broker.withdraw(self._book.record.key, Reason.CANCELLED)

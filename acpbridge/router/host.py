@@ -58,6 +58,7 @@ class Host:
         turn: the turn under way; None between two.
         closing: whether the session is being ended, so that nothing is allowed any more.
         leaving: whether its process is being ended here, so that the end of that is no death.
+        because: why it is being ended, told with the turn that ends with it; None is not told.
     """
 
     def __init__(self, key: SessionKey, services: Services, *, allow_bypass: bool = False) -> None:
@@ -67,6 +68,7 @@ class Host:
         self.turn: Turn | None = None
         self.closing = False
         self.leaving = False
+        self.because: str | None = None
         self._held_up = 0
 
     # ---- What a runtime asks ----
@@ -130,8 +132,9 @@ class Host:
 
     def _why_withdrawn(self) -> Reason:
         """Return why a question lost its agent: by its wish, or killed past this frozen daemon."""
-        killed = self._services.killed_past(str(self.key)) is not None
-        return Reason.KILLED if killed else Reason.WITHDRAWN
+        if self._services.killed_past(str(self.key)) is not None:
+            return Reason.KILLED
+        return Reason.WITHDRAWN
 
     def _unwanted(self, turn: Turn | None) -> bool:
         return self.closing or (turn is not None and turn.cancelling)
@@ -189,6 +192,8 @@ class Host:
         fields: dict[str, Any] = {"stopReason": reason, "result": dict(result.raw)}
         if "usage" in result.raw:
             fields["usage"] = result.raw["usage"]
+        if outcome is Outcome.CANCELLED:
+            fields |= self._why_cancelled()
         await self._finish(turn, _Ending(outcome, Fact("turn_ended", fields), reason))
 
     async def fail(self, turn: Turn, error: BridgeError | None) -> None:
@@ -212,8 +217,13 @@ class Host:
     async def cancelled(self, turn: Turn) -> None:
         """End a turn as cancelled, whether it ever ran or not."""
         turn.cancelling = True
-        event = Fact("turn_ended", {"stopReason": "cancelled", "result": {}})
+        values = {"stopReason": "cancelled", "result": {}, **self._why_cancelled()}
+        event = Fact("turn_ended", values)
         await self._finish(turn, _Ending(Outcome.CANCELLED, event, "cancelled"))
+
+    def _why_cancelled(self) -> dict[str, str]:
+        """Return what a turn was cancelled with, where it was more than the turn."""
+        return {"because": self.because} if self.closing and self.because else {}
 
     def mark_cancelling(self, turn: Turn) -> None:
         """From now on the turn's outcome is `cancelled`, and so is all that it asks (row 15)."""

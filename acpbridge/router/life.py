@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 import anyio
-import structlog
 
 from acpbridge.controller import census
 from acpbridge.errors import BridgeError
@@ -19,7 +18,7 @@ from acpbridge.model.permission import Reason
 from acpbridge.model.sessions import CancelRung, CloseReason, SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
-from acpbridge.router.ladder import ask, descend, ended_within
+from acpbridge.router.ladder import ask, ended_within
 from acpbridge.router.opening import (
     Opened,
     begin_anew,
@@ -28,6 +27,7 @@ from acpbridge.router.opening import (
     reload_pause,
 )
 from acpbridge.router.order import RestartOrder
+from acpbridge.router.overtime import watch_time
 from acpbridge.router.overuse import Overuse
 from acpbridge.router.preparing import prepare
 from acpbridge.router.services import Services
@@ -38,13 +38,8 @@ from acpbridge.runtimes.base import RuntimeSession, SessionSpec, TurnResult
 from acpbridge.runtimes.session_files import settle
 from acpbridge.transport.tasks import background
 
-log = structlog.get_logger(__name__)
-
 # A killed turn may still answer within this, so that its end is the agent's own. Seconds.
 ANSWER_WAIT: Final = 1.0
-
-# Between two rungs of the ladder for a turn that ran into its own limit. Seconds.
-TIMEOUT_GRACE: Final = 2.0
 
 
 class Life:
@@ -194,7 +189,8 @@ class Life:
     async def _take_place(self) -> None:
         places = self._services.places
         if places.full:
-            message = f"waiting for one of {places.taken} places: limits.maxProcesses are running"
+            now = f"running now: {places.taken}, all that limits.maxProcesses allows"
+            message = f"waiting for a place; {now}"
             self._host.emit(Fact("notice", {"kind": "waiting", "message": message}))
         await places.acquire(self)
 
@@ -291,6 +287,7 @@ class Life:
         """A person killed it while this daemon was frozen: that was an end, and no death."""
         self._services.broker.withdraw(self._host.key, Reason.KILLED)
         self._host.closing = True
+        self._host.because = self.killed_past
         if self._host.turn is not None:
             self._host.mark_cancelling(self._host.turn)
 
@@ -349,7 +346,7 @@ class Life:
         self._services.faults("session.before_prompt")
         try:
             async with background(
-                lambda: self._limit(agent, turn),
+                lambda: watch_time(turn, agent, self._host, self.leave),
                 lambda: self._watch_silence(agent, turn),
                 lambda: watch_stall(turn, agent, self._host, self._services, self.leave),
             ):
@@ -395,18 +392,3 @@ class Life:
     def _turn_over(self) -> None:
         """Change what is shown before the turn is told to be over: nobody sees it run on."""
         self._book.note(state=self._shown(SessionState.READY))
-
-    async def _limit(self, agent: RuntimeSession, turn: Turn) -> None:
-        """End the turn when its own limit has passed."""
-        if turn.request.timeout is None:
-            return
-        await anyio.sleep(turn.request.timeout)
-        if turn.cancelling:
-            return  # somebody was faster
-        turn.timed_out = True
-        self._host.mark_cancelling(turn)
-        try:
-            await descend(turn, agent, TIMEOUT_GRACE, self.leave)
-        except Exception:
-            # The top of a task.
-            log.exception("a turn beyond its limit could not be ended", run=turn.run_id)

@@ -62,6 +62,7 @@ class Looking:
         silent = view.silent(visible, self._services.clock.monotonic())
         near = [warning for session in live for warning in await session.near_limits()]
         outliving = view.outliving(resting, trees)
+        stopped = view.stopped([session for session in shown if session.live], trees)
         return {
             "daemon": self._around.daemon.to_json(
                 self._inspector.keeper_pid, self._inspector.guard_pid
@@ -75,6 +76,7 @@ class Looking:
                 *silent,
                 *near,
                 *outliving,
+                *stopped,
             ],
             "observedAt": self._services.now(),
         }

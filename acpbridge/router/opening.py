@@ -7,7 +7,6 @@ A session that fails to open again and again is left alone: nothing starts an ag
 nobody can make it be started in a loop either (G11).
 """
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,13 +45,13 @@ class Failures:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._times: deque[float] = deque(maxlen=OPENS_FAILED)
+        self._times: list[float] = []  # the latest
         self.refusing = False
 
     def add(self) -> None:
         """Count one, now."""
         now = self._clock.monotonic()
-        self._times.append(now)
+        self._times = [*self._times, now][-OPENS_FAILED:]
         full = len(self._times) == OPENS_FAILED
         self.refusing = self.refusing or (full and now - self._times[0] < OPENS_WINDOW)
 

@@ -40,8 +40,7 @@ log = structlog.get_logger(__name__)
 # Between two rungs of the ladder for a turn that a restart cancels. Seconds.
 RESTART_GRACE: Final = 2.0
 
-# After its process was ended a session has its records to write; a disk that hangs holds up nobody
-# who ends it for longer. Seconds.
+# For an ended session's records; a disk that hangs holds up nobody for longer. Seconds.
 GONE_WAIT: Final = 10.0
 
 
@@ -57,6 +56,7 @@ class Session:
 
     Attributes:
         env: environment of the last caller; in memory only.
+        open_log: see `Closing.open_log`.
         mcp_servers: those that the last run gave which gave any; in memory only.
     """
 
@@ -75,6 +75,7 @@ class Session:
         self._book = Book(record, services.ledger)
         self._host = Host(record.key, services, allow_bypass=definition.allow_bypass)
         self._closing = Closing(self._book, self._host, services)
+        self.open_log = self._closing.open_log
         self._build_spec = build_spec
         self._services = services
         self._bereave = bereave
@@ -82,8 +83,7 @@ class Session:
         self._life: Life | None = None
         self._cancelling = Cancelling(self._host, self.inbox, lambda: self._life)
         self._restart: RestartOrder | None = None
-        self._gone = anyio.Event()
-        self._gone.set()
+        self._gone: anyio.Event | None = None  # while its task runs; set once that has ended
 
     def __repr__(self) -> str:
         return f"Session({self.key}, {self.record.state}, {len(self.inbox)} waiting)"
@@ -119,7 +119,7 @@ class Session:
     @property
     def at_rest(self) -> bool:
         """Whether nothing of it runs, waits, or is still being written down."""
-        return not self.active and self._gone.is_set()
+        return not self.active and self._gone is None
 
     @property
     def closed(self) -> bool:
@@ -164,10 +164,6 @@ class Session:
 
     # ---- What others ask ----
 
-    async def open_log(self) -> int:
-        """Make its log known, whole and with its end; see `Closing.open_log`."""
-        return await self._closing.open_log()
-
     def check_open(self) -> None:
         """Check that it may be prompted.
 
@@ -182,7 +178,7 @@ class Session:
         """Take a turn into the room reserved for it; tell whether `serve` must be started."""
         self.inbox.put(turn)
         self._host.queue(turn, len(self.inbox))
-        if self._gone.is_set():
+        if self._gone is None:
             self._gone = anyio.Event()
             return True
         return False
@@ -219,7 +215,7 @@ class Session:
         """
         order = self._ordered(env, force=force, fresh=fresh)
         # Nothing was awaited: no turn has come in between, and none is begun any more.
-        if self._gone.is_set():
+        if self._gone is None:
             self._gone = anyio.Event()
             start(self)
         try:
@@ -299,8 +295,10 @@ class Session:
             if life is not None:
                 left = await life.end(turn, grace, first)
         with anyio.move_on_after(GONE_WAIT):
-            await self._gone.wait()
+            if self._gone is not None:
+                await self._gone.wait()
             await self._closing.finish()
+        self._forget_caller()
         return left
 
     # ---- The task ----
@@ -330,7 +328,14 @@ class Session:
             if self.closing:
                 with anyio.CancelScope(shield=True):
                     await self._closing.finish()
-            self._gone.set()
+            self._forget_caller()
+            gone, self._gone = self._gone, None
+            if gone is not None:
+                gone.set()
+
+    def _forget_caller(self) -> None:
+        if self.closed:  # nothing is started for it any more
+            self.env, self.mcp_servers = {}, ()
 
     def _ended(self) -> BridgeError:
         return BridgeError("session_closed", f"The session {self.key} was ended meanwhile.")

@@ -168,6 +168,23 @@ def outliving(sessions: list[Session], trees: Mapping[str, list[ProcessInfo]]) -
     return out
 
 
+def stopped(sessions: list[Session], trees: Mapping[str, list[ProcessInfo]]) -> list[str]:
+    """Return a warning for each agent that a signal has stopped: it looks alive and does nothing.
+
+    Args:
+        sessions: those that live.
+        trees: of at least those.
+    """
+    return [
+        f"{session.key}: its agent ({process.pid}) is stopped and does nothing; let it go on: "
+        f"kill -CONT {process.pid}, or end it: acpbridge kill {session.key}"
+        for session in sessions
+        if not session.closing
+        for process in trees[str(session.key)]
+        if process.role == "agent" and process.state == "stopped"
+    ]
+
+
 def shared_directories(sessions: list[Session]) -> list[str]:
     """Return a warning for each directory that several live agents work in."""
     by_cwd: dict[str, list[str]] = {}

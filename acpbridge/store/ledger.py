@@ -40,6 +40,7 @@ from acpbridge.store.tables import (
     SCHEMA,
     SESSIONS,
     UNFINISHED,
+    Decided,
     RecoveryReport,
     delete_sessions,
     insert_run,
@@ -201,19 +202,26 @@ class Ledger:
         await self._change(lambda connection: delete_sessions(connection, names))
 
     async def recover(
-        self, now: str, killed: Mapping[str, CloseReason] = _NOBODY
+        self,
+        now: str,
+        killed: Mapping[str, CloseReason] = _NOBODY,
+        decided: Decided = lambda _questions: {},
     ) -> RecoveryReport:
         """End what only a living daemon could go on with; once, at the daemon's start.
 
         Sessions: running and starting become interrupted, ready and stopping idle. Runs
-        under way become interrupted, open questions cancelled: never allowed.
+        under way become interrupted, open questions cancelled: never allowed. One that was decided
+        before the end keeps that decision.
 
         Args:
             now: ISO 8601, UTC.
             killed: sessions that a person ended past the earlier daemon: they are closed.
+            decided: looks up, where the ledger has no decision yet, whether there was one; blocks.
         """
         notices = self.notices
-        return await self._change(lambda connection: recover(connection, now, notices, killed))
+        return await self._change(
+            lambda connection: recover(connection, now, notices, killed, decided)
+        )
 
     async def __aenter__(self) -> Self:
         try:

@@ -65,7 +65,17 @@ class Stream:
         gone: whether the session was deleted: nothing more can be read of it.
     """
 
-    __slots__ = ("_news", "committed", "filling", "gone", "key", "last", "name", "recent")
+    __slots__ = (
+        "__weakref__",
+        "_news",
+        "committed",
+        "filling",
+        "gone",
+        "key",
+        "last",
+        "name",
+        "recent",
+    )
 
     def __init__(self, key: SessionKey, last: int) -> None:
         self.key = key

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from weakref import ref
 
 import anyio
 from anyio.abc import TaskGroup
@@ -128,10 +129,11 @@ class SessionLog:
     def append(self, key: SessionKey, turn: str | None, event: Event) -> int:
         """Take an event and return its number. Cannot block and cannot fail."""
         session = self._sessions[key]
-        seq = session.stream.last + 1
+        stream = session.stream
+        session.last = seq = stream.last + 1
         line = session.template(self.epoch, turn, event.type).render(event, seq, self._times.now())
         self._writers.publisher.pending += len(line) + 1
-        session.writer.add(session.stream, line)
+        session.writer.add(stream, line)
         return seq
 
     async def room(self) -> None:
@@ -159,8 +161,9 @@ class SessionLog:
             stored: whether it reads the stored, redacted copy alone.
         """
         session = self._sessions[key]
-        upto = None if live else session.stream.committed
-        return Follower(session.stream, session.writer.history, after, upto=upto, stored=stored)
+        stream = session.stream
+        upto = None if live else stream.committed
+        return Follower(stream, session.writer.history, after, upto=upto, stored=stored)
 
     async def number_before(self, key: SessionKey, at: str) -> int:
         """Return the number of the last event before a moment, 0 if there is none.
@@ -173,10 +176,11 @@ class SessionLog:
             BridgeError: `internal` or `store_full`, when the log cannot be read.
         """
         session = self._sessions[key]
-        low, high = 0, session.stream.committed
+        stream = session.stream
+        low, high = 0, stream.committed
         while low < high:
             middle = (low + high) // 2
-            number, lines = await session.writer.history(session.stream, middle)
+            number, lines = await session.writer.history(stream, middle)
             if lines and time_of(lines[0]) < at:
                 low = number
             else:
@@ -185,7 +189,7 @@ class SessionLog:
 
     def last_seq(self, key: SessionKey) -> int:
         """Return the number of the session's newest event, committed or not."""
-        return self._sessions[key].stream.last
+        return self._sessions[key].last
 
     # ---- Keeping it small ----
 
@@ -253,14 +257,27 @@ class SessionLog:
 class _Session:
     """One open session: its stream, who stores it, and the templates of the turn under way."""
 
-    __slots__ = ("_templates", "_turn", "closed", "stream", "writer")
+    __slots__ = ("_key", "_stream", "_templates", "_turn", "closed", "last", "writer")
 
     def __init__(self, stream: Stream, writer: Writer) -> None:
-        self.stream = stream
+        self.last = stream.last
         self.writer = writer
         self.closed = False
+        self._key = stream.key
+        # What is pending or in the ring holds its stream, and so does a follower; of the thousands
+        # of sessions at rest none needs one.
+        self._stream = ref(stream)
         self._turn: str | None = None
         self._templates: dict[str, Template] = {}
+
+    @property
+    def stream(self) -> Stream:
+        """Where it stands; hold it as long as it is needed."""
+        stream = self._stream()
+        if stream is None:  # nobody held it any more: all of it is on disk
+            stream = Stream(self._key, self.last)
+            self._stream = ref(stream)
+        return stream
 
     def template(self, epoch: str, turn: str | None, kind: str) -> Template:
         if turn != self._turn:
@@ -269,7 +286,9 @@ class _Session:
         found = self._templates.get(kind)
         if found is None:
             self.closed = self.closed or kind == SESSION_END
-            found = self._templates[kind] = Template(epoch, self.stream.key, turn, kind)
+            found = Template(epoch, self._key, turn, kind)
+            if turn is not None:  # what is outside of any turn is rare, and would stay
+                self._templates[kind] = found
         return found
 
 

@@ -4,7 +4,7 @@ Columns are what rows are looked up by; `record` is the whole. Above is the ledg
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -83,6 +83,9 @@ UNFINISHED: Final = (
     " JOIN outbox ON outbox.run_id = runs.run_id WHERE outbox.state = 'pending'"
 )
 
+# Returns what is known elsewhere of questions, by id: what each came to just before the end.
+Decided = Callable[[Sequence[str]], Mapping[str, Decision]]
+
 # Where a session of a daemon that is gone stands: its process is dead, its record is not.
 _AFTER_RESTART: Final = {
     SessionState.RUNNING: SessionState.INTERRUPTED,
@@ -158,13 +161,14 @@ def recover(
     now: str,
     notices: tuple[str, ...],
     killed: Mapping[str, CloseReason],
+    decided: Decided,
 ) -> RecoveryReport:
     """Drop what cannot be read, then end what only a living daemon could go on with."""
     unreadable = _drop_unreadable(connection)
     return RecoveryReport(
         tuple(_recover_sessions(connection, killed)),
         tuple(_recover_runs(connection, now, killed)),
-        tuple(_recover_questions(connection, now, killed)),
+        tuple(_recover_questions(connection, now, killed, decided)),
         unreadable,
         notices,
     )
@@ -228,13 +232,16 @@ def _recover_runs(
 
 
 def _recover_questions(
-    connection: sqlite3.Connection, now: str, killed: Mapping[str, CloseReason]
+    connection: sqlite3.Connection, now: str, killed: Mapping[str, CloseReason], decided: Decided
 ) -> Iterator[str]:
-    for rowid, question_id, key in connection.execute(
+    rows = connection.execute(
         "SELECT rowid, id, session_key FROM questions WHERE decided_at IS NULL"
-    ).fetchall():
+    ).fetchall()
+    said = decided([question_id for _, question_id, _ in rows]) if rows else {}
+    for rowid, question_id, key in rows:
         reason = Reason.KILLED if key in killed else Reason.STOPPING
-        decision = Decision(Effect.CANCEL, None, reason, by="system:recovery")
+        cancelled = Decision(Effect.CANCEL, None, reason, by="system:recovery")
+        decision = said.get(question_id, cancelled)
         connection.execute(
             "UPDATE questions SET decided_at = ?, decision = ? WHERE rowid = ?",
             (now, dumps(decision.to_json()), rowid),

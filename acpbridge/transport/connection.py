@@ -9,7 +9,6 @@ that are still being served and fails the requests that are still open.
 """
 
 import json
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol, TypeVar
@@ -32,6 +31,7 @@ from acpbridge.protocol.jsonrpc import (
 )
 from acpbridge.transport.longlines import LongLines
 from acpbridge.transport.memory import ByteReceive, ByteSend
+from acpbridge.transport.outgoing import SEND_LIMIT, Outgoing
 from acpbridge.transport.tasks import Owner, background
 
 log = Logger(__name__)
@@ -48,16 +48,6 @@ READ_PIECE: Final = 2 * 1024
 BUSY: Final = 0.0005
 QUIET: Final = 0.0001
 MAKE_WAY_AT_MOST: Final = 0.01
-
-# Beyond this many unsent bytes, whoever awaits `drained` waits; nobody else's connection does.
-SEND_BUFFER: Final = 512 * 1024
-
-# So much is written at once; what is unsent is counted by it. Bytes.
-SEND_PIECE: Final = 64 * 1024
-
-# A peer that asks on and never reads its answers is given up when so many bytes are unsent; one
-# more message, of whatever length, has been added then.
-SEND_LIMIT: Final = 16 * 1024 * 1024
 
 # After the other side's process has exited its pipe is read until it has been empty for this long
 # (a grandchild may hold it open for ever), but in all no longer than the second figure. Seconds.
@@ -136,21 +126,16 @@ class Connection(Owner):
         send_limit: int = SEND_LIMIT,
     ) -> None:
         self._receive = receive
-        self._send = send
         self._handler = handler
         self._peer = peer or Peer()
         self._lost = lost or (lambda: BridgeError("connection_closed", "The other side is gone."))
         self._answering = answering or (lambda _call, result: result)
         self._arrived = arrived or (lambda _call: None)
-        self._send_limit = send_limit
         self._long_lines = long_lines or LongLines()
         self._waiters: dict[int, _Waiter] = {}
         self._scopes: dict[Call, anyio.CancelScope] = {}
-        self._out: deque[bytes] = deque()
-        self._out_size = 0
-        self._writable = True
-        self._wake = anyio.Event()
-        self._sent = anyio.Event()
+        # Nobody reads us any more: what they have sent is read, and that is the end.
+        self._outgoing = Outgoing(send, send_limit, self._overflown, self.finish_reading)
         self._quiet: float | None = None
         self._reading = anyio.CancelScope()
         self.on_noise: Callable[[Noise], None] = lambda _noise: None
@@ -163,7 +148,7 @@ class Connection(Owner):
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         stack.callback(self._gone)
-        self._tasks = await stack.enter_async_context(background(self._read, self._write))
+        self._tasks = await stack.enter_async_context(background(self._read, self._outgoing.write))
 
     # Sending.
 
@@ -199,18 +184,18 @@ class Connection(Owner):
             raise self._lost()
         number, line = self._peer.request(method, params)
         waiter = self._waiters[number] = _Waiter()
-        self._put(line)
+        self._outgoing.put(line)
         return number, waiter
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification; it is dropped when the other side is gone."""
         if not self.closed.is_set():
-            self._put(self._peer.notification(method, params))
+            self._outgoing.put(self._peer.notification(method, params))
 
     def send_raw(self, line: bytes) -> None:
         """Send a line that is a whole message already, for what is relayed and not re-encoded."""
         if not self.closed.is_set():
-            self._put(line)
+            self._outgoing.put(line)
 
     async def drained(self, stalled: float | None = None) -> None:
         """Wait until little enough is unsent; what is sent right after it is all that is added.
@@ -221,14 +206,12 @@ class Connection(Owner):
         Raises:
             TimeoutError: it took nothing for so long.
         """
-        while self._out_size > SEND_BUFFER and not self.closed.is_set():
-            with anyio.fail_after(stalled):
-                await self._sent.wait()
+        await self._outgoing.drained(stalled)
 
     def give_up(self, why: str) -> None:
         """Let the other side go, at once: what is unsent is lost, and nothing more is read."""
         self.given_up = why
-        log.error("the other side is given up", why=why, unsent=self._out_size)
+        log.error("the other side is given up", why=why, unsent=self._outgoing.unsent)
         self._stop_reading()
 
     async def flushed(self) -> None:
@@ -236,19 +219,18 @@ class Connection(Owner):
 
         Set a limit: the other side may be there and not read.
         """
-        while self._out_size:
-            await self._sent.wait()
+        await self._outgoing.flushed()
 
     def answer(self, call: Call, result: Any) -> None:
         """Answer an open call now; what its handler still returns is dropped."""
-        self._put(self._peer.answer(call, result))
+        self._outgoing.put(self._peer.answer(call, result))
 
     def withdraw(self, wire_id: str) -> bool:
         """Cancel the other side's open call with this id; it is answered as cancelled, once."""
         call = self._peer.open_call(wire_id)
         if call is None:
             return False
-        self._put(self._peer.refuse(call, BridgeError("request_cancelled", "Withdrawn.")))
+        self._outgoing.put(self._peer.refuse(call, BridgeError("request_cancelled", "Withdrawn.")))
         self._stop(call)
         return True
 
@@ -262,49 +244,9 @@ class Connection(Owner):
             self._tasks.start_soon(self._bound_drain, name="connection drain")
             self._reading.cancel()
 
-    def _put(self, line: bytes) -> None:
-        if not self._writable:
-            return
-        if self._out_size > self._send_limit:
-            if not self.given_up:
-                self.give_up(f"it has left {self._out_size} bytes unread and asks on")
-        elif line:
-            self._out.append(line)
-            self._out_size += len(line)
-            self._wake.set()
-
-    async def _write(self) -> None:
-        try:
-            while True:
-                await self._wake.wait()
-                self._wake = anyio.Event()
-                while self._out:
-                    await self._send_some()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            # Nobody reads us any more: what they have sent is read, and that is the end.
-            self.finish_reading()
-        finally:
-            self._writable = False
-            self._out.clear()
-            self._out_size = 0
-            self._tell_sent()
-
-    async def _send_some(self) -> None:
-        """Send some messages, or one; each piece that is taken counts."""
-        taken, size = [self._out.popleft()], 0
-        size = len(taken[0])
-        while self._out and size + len(self._out[0]) <= SEND_PIECE:
-            taken.append(self._out.popleft())
-            size += len(taken[-1])
-        data = b"".join(taken)
-        for at in range(0, size, SEND_PIECE):
-            await self._send.send(data[at : at + SEND_PIECE])
-            self._out_size -= min(SEND_PIECE, size - at)
-            self._tell_sent()
-
-    def _tell_sent(self) -> None:
-        self._sent.set()
-        self._sent = anyio.Event()
+    def _overflown(self, why: str) -> None:
+        if not self.given_up:
+            self.give_up(why)
 
     # Receiving.
 
@@ -360,7 +302,7 @@ class Connection(Owner):
             else:
                 self._sort(message)
         while self._peer.outbox:
-            self._put(self._peer.outbox.pop(0))
+            self._outgoing.put(self._peer.outbox.pop(0))
 
     def _sort(self, message: Sorted) -> None:
         match message:
@@ -402,12 +344,12 @@ class Connection(Owner):
         with self._scopes[call]:
             try:
                 await anyio.lowlevel.checkpoint_if_cancelled()
-                self._put(await self._line_for(call))
+                self._outgoing.put(await self._line_for(call))
             except Exception:
                 # The boundary of a call: the text of an unknown error stays in the log.
                 log.exception("call failed", method=call.method)
                 hidden = BridgeError("internal", "acpbridge failed to serve this request.")
-                self._put(self._peer.refuse(call, hidden))
+                self._outgoing.put(self._peer.refuse(call, hidden))
             finally:
                 self._scopes.pop(call, None)
 
@@ -435,7 +377,7 @@ class Connection(Owner):
         if self.closed.is_set():
             return
         self.closed.set()
-        self._tell_sent()
+        self._outgoing.close()
         self._peer.close()
         self.on_gone()
         for call in list(self._scopes):

@@ -45,7 +45,9 @@ Line = tuple[str, str, str]
 
 def _machine() -> str:
     git = ["git", "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        git, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False
+    )
     commit = done.stdout.strip() or "unknown"
     kernel = platform.release()
     python = platform.python_version()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from acpbridge.controller.cgroups import Cgroups
 from acpbridge.daemon import frozen, quick
 from acpbridge.daemon.paths import Paths
 from acpbridge.errors import BridgeError
@@ -301,6 +302,7 @@ def daemon_home(path: Path) -> Iterator[Home]:
     home = Home(path / "home")
     home.path.mkdir(mode=0o700)
     home.configure(fake=())
+    groups = Cgroups.find(home.path)
     try:
         yield home
     finally:
@@ -310,6 +312,8 @@ def daemon_home(path: Path) -> Iterator[Home]:
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         assert not left, f"left behind: {left}"
+        # Of a daemon that was killed an empty group may be left, for the next start to remove.
+        assert groups is None or (groups.sweep(), groups.left()) == ([], [])
         assert stopped.code == 0, stopped
 
 

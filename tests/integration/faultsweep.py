@@ -30,7 +30,7 @@ import json, os, signal, sys, traceback
 from functools import partial
 from pathlib import Path
 import anyio
-from acpbridge.app import run_daemon
+from acpbridge.app.daemon import run_daemon
 from acpbridge.daemon.paths import find
 
 out = os.dup(1)
@@ -90,6 +90,7 @@ def nursery(home: Home) -> Iterator[Nursery]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        encoding="utf-8",
         env=home.env,
         cwd=home.path,
         umask=0,

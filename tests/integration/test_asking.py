@@ -234,7 +234,7 @@ def test_an_attach_says_that_a_turn_was_interrupted_by_the_end_of_its_daemon(hom
     os.kill(home.daemon_pid(), signal.SIGKILL)
     assert wait_gone(pids, 5) == []
     with home.terminal("attach", key) as terminal:
-        terminal.expect("the turn was interrupted: its daemon has ended")
+        terminal.expect("The daemon ended in the middle of this turn.")
         terminal.expect(TYPE)
         terminal.type("\x03")
         terminal.expect("detached; come back")

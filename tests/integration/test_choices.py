@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,13 @@ OPTIONS = ("--config-options", json.dumps([MODEL, EFFORT, FAST, OTHER]))
 
 # The smallest picture that a program would take for one.
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """For whoever needs no daemon of its own: what is configured anew acts at once."""
+    with daemon_home(tmp_path_factory.mktemp("choices")) as made:
+        yield made
 
 
 def configure(home: Home, *options: str, **more: Any) -> None:
@@ -130,18 +138,18 @@ def test_an_option_that_a_model_brings_can_be_set_with_it(tmp_path: Path) -> Non
     ],
 )
 def test_what_is_not_offered_is_refused_with_what_is_and_nothing_is_sent(
-    tmp_path: Path, words: tuple[str, ...], code: int, error: str, told: str
+    home: Home, words: tuple[str, ...], code: int, error: str, told: str
 ) -> None:
-    with daemon_home(tmp_path) as home:
-        configure(home, *OPTIONS)
-        done = home.run("run", "say a", *words)
-        assert done.code == code, done
-        assert f"error ({error})" in done.err
-        assert told in done.err
-        assert changes(home) == []
-        # The session is none the worse for it, and has nothing to take up.
-        again = home.run("run", "say b", "--continue")
-        assert (again.code, again.out) == (0, "b\n"), again
+    configure(home, *OPTIONS)
+    (home.path / "wire").unlink(missing_ok=True)
+    done = home.run("run", "say a", *words)
+    assert done.code == code, done
+    assert f"error ({error})" in done.err
+    assert told in done.err
+    assert changes(home) == []
+    # The session is none the worse for it, and has nothing to take up.
+    again = home.run("run", "say b", "--continue")
+    assert (again.code, again.out) == (0, "b\n"), again
 
 
 def test_an_agent_without_options_is_told_its_model_by_set_model(tmp_path: Path) -> None:

@@ -213,6 +213,18 @@ def question_of(home: Home, key: str) -> Any:
     return found[0] if found else None
 
 
+def test_a_question_of_an_agent_that_died_was_not_withdrawn_by_it(shared: Home) -> None:
+    """Without `gone` in `Host._why_withdrawn` its reason is `withdrawn`: the agent's own wish."""
+    done = shared.run("run", 'ask execute "touch it"', "--agent", "fake", "--detach")
+    key = done.out.strip()
+    shared.wait_question()
+    agents = [p["pid"] for p in row_of(shared, key)["processes"] if p["role"] == "agent"]
+    os.kill(agents[0], signal.SIGKILL)
+    decided = until(lambda: question_of(shared, key))
+    assert (decided["effect"], decided["reason"]) == ("cancel", "agent_died")
+    until(lambda: row_of(shared, key)["state"] == "died")
+
+
 def test_a_question_of_a_session_killed_past_a_frozen_daemon_says_so(shared: Home) -> None:
     """Without `Host._why_withdrawn` it was withdrawn by the agent, which said no such thing."""
     done = shared.run("run", 'ask execute "touch it"', "--agent", "fake", "--detach")

@@ -393,7 +393,8 @@ def test_a_tree_that_holds_too_much_memory_is_ended_and_names_the_figure(home: H
         assert (result["outcome"], result["error"]["code"]) == ("failed", "over_limit")
         data = result["error"]["data"]
         assert (data["limit"], data["allowed"]) == ("limits.maxRssMb", HOLDS * 1024**2)
-        assert HOLDS + 50 <= data["value"] / 1024**2 < 2 * HOLDS
+        # It may be caught while it grows.
+        assert HOLDS < data["value"] / 1024**2 < 2 * HOLDS
         said = f"hold {data['value'] / 1024**2:.0f} MiB of memory, and limits.maxRssMb is {HOLDS}"
         assert said in result["error"]["message"]
         assert at(daemon, run["key"], lambda r: r["state"] == "died")["processes"] == []

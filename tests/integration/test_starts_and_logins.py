@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,13 @@ import pytest
 from fixtures.fake_acp import fake_agent
 from tests.integration.daemon_home import LIMIT, PAUSE, Home, daemon_home, failed
 from tests.integration.machine import MODES, Machine
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """For whoever needs no daemon of its own: what is configured anew acts at once."""
+    with daemon_home(tmp_path_factory.mktemp("logins")) as made:
+        yield made
 
 
 def configure(home: Home, *options: str, limits: dict[str, Any] | None = None) -> None:
@@ -33,27 +41,27 @@ def no_agent_is_left(home: Home) -> bool:
 # Logins.
 
 
-def test_case_94_a_single_plain_way_is_taken_once_and_the_run_goes_on(tmp_path: Path) -> None:
-    with daemon_home(tmp_path) as home:
-        log = tmp_path / "log"
-        configure(home, "--auth-required", "new", "--auth-method", "key", "--log", str(log))
-        done = home.run("run", "say in")
-        assert (done.code, done.out) == (0, "in\n"), done
-        assert methods(log)[:4] == ["initialize", "session/new", "authenticate", "session/new"]
+def test_case_94_a_single_plain_way_is_taken_once_and_the_run_goes_on(
+    home: Home, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    configure(home, "--auth-required", "new", "--auth-method", "key", "--log", str(log))
+    done = home.run("run", "say in")
+    assert (done.code, done.out) == (0, "in\n"), done
+    assert methods(log)[:4] == ["initialize", "session/new", "authenticate", "session/new"]
 
 
-def test_case_94_a_way_that_does_not_help_is_not_tried_twice(tmp_path: Path) -> None:
-    with daemon_home(tmp_path) as home:
-        log = tmp_path / "log"
-        refusal = json.dumps({"error": {"code": -32000, "message": "wrong key"}})
-        configure(
-            home,
-            *("--auth-required", "new", "--auth-method", "key", "--log", str(log)),
-            *("--answer", "authenticate", refusal),
-        )
-        said = failed(home.run("run", "hi"), "auth_required", 7)
-        assert "Its ways: key." in said
-        assert methods(log) == ["initialize", "session/new", "authenticate"]
+def test_case_94_a_way_that_does_not_help_is_not_tried_twice(home: Home, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    refusal = json.dumps({"error": {"code": -32000, "message": "wrong key"}})
+    configure(
+        home,
+        *("--auth-required", "new", "--auth-method", "key", "--log", str(log)),
+        *("--answer", "authenticate", refusal),
+    )
+    said = failed(home.run("run", "hi"), "auth_required", 7)
+    assert "Its ways: key." in said
+    assert methods(log) == ["initialize", "session/new", "authenticate"]
 
 
 @pytest.mark.parametrize(
@@ -66,33 +74,33 @@ def test_case_94_a_way_that_does_not_help_is_not_tried_twice(tmp_path: Path) -> 
     ],
 )
 def test_case_94_otherwise_the_ways_are_listed_and_nothing_interactive_starts(
-    ways: tuple[str, ...], tmp_path: Path
+    ways: tuple[str, ...], home: Home, tmp_path: Path
 ) -> None:
-    with daemon_home(tmp_path) as home:
-        log = tmp_path / "log"
-        configure(home, "--auth-required", "new", *ways, "--log", str(log))
-        said = failed(home.run("run", "hi"), "auth_required", 7)
-        assert all(way in said for way in ways if not way.startswith("--"))
-        assert methods(log) == ["initialize", "session/new"]
-        assert no_agent_is_left(home)
+    log = tmp_path / "log"
+    configure(home, "--auth-required", "new", *ways, "--log", str(log))
+    said = failed(home.run("run", "hi"), "auth_required", 7)
+    assert all(way in said for way in ways if not way.startswith("--"))
+    assert methods(log) == ["initialize", "session/new"]
+    assert no_agent_is_left(home)
 
 
-def test_case_94_the_way_that_the_definition_names_is_taken_of_several(tmp_path: Path) -> None:
-    with daemon_home(tmp_path) as home:
-        log = tmp_path / "log"
-        ways = ("--auth-method", "key", "--auth-method", "browser", "--auth-required", "new")
-        command = list(fake_agent("--mark", home.mark, *ways, "--log", str(log)))
-        row = {"id": "a", "runtime": {"command": command}}
-        for value in ({**row, "authMethod": "key"}, row):
-            config = {"agents": {"list": [value]}}
-            (home.path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
-            log.unlink(missing_ok=True)
-            done = home.run("run", "say in")
-            if "authMethod" in value:
-                assert (done.code, done.out) == (0, "in\n"), done
-                assert methods(log)[1:4] == ["session/new", "authenticate", "session/new"]
-            else:
-                assert "authMethod" in failed(done, "auth_required", 7)
+def test_case_94_the_way_that_the_definition_names_is_taken_of_several(
+    home: Home, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    ways = ("--auth-method", "key", "--auth-method", "browser", "--auth-required", "new")
+    command = list(fake_agent("--mark", home.mark, *ways, "--log", str(log)))
+    row = {"id": "a", "runtime": {"command": command}}
+    for value in ({**row, "authMethod": "key"}, row):
+        config = {"agents": {"list": [value]}}
+        (home.path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+        log.unlink(missing_ok=True)
+        done = home.run("run", "say in")
+        if "authMethod" in value:
+            assert (done.code, done.out) == (0, "in\n"), done
+            assert methods(log)[1:4] == ["session/new", "authenticate", "session/new"]
+        else:
+            assert "authMethod" in failed(done, "auth_required", 7)
 
 
 def test_case_94_a_known_agent_is_told_the_command_that_logs_in(tmp_path: Path) -> None:
@@ -196,70 +204,66 @@ def test_case_98_an_agent_is_fetched_by_uvx_where_that_is_its_way(tmp_path: Path
 
 
 def test_case_99_a_start_without_an_answer_quotes_stderr_and_the_next_one_is_allowed(
-    tmp_path: Path,
+    home: Home,
 ) -> None:
-    with daemon_home(tmp_path) as home:
-        limits = {"startSeconds": 1, "maxProcesses": 1}
-        configure(home, "--silent-start", "--stderr", "waiting for godot", limits=limits)
-        said = failed(home.run("run", "hi"), "start_timeout", 6)
-        assert "waiting for godot" in said
-        assert no_agent_is_left(home)
-        configure(home, limits={"maxProcesses": 1})
-        assert home.run("run", "say again").out == "again\n"
+    limits = {"startSeconds": 1, "maxProcesses": 1}
+    configure(home, "--silent-start", "--stderr", "waiting for godot", limits=limits)
+    said = failed(home.run("run", "hi"), "start_timeout", 6)
+    assert "waiting for godot" in said
+    assert no_agent_is_left(home)
+    configure(home, limits={"maxProcesses": 1})
+    assert home.run("run", "say again").out == "again\n"
 
 
 @pytest.mark.parametrize("version", [0, 2, 65535])
 def test_case_100_an_agent_of_another_protocol_version_is_ended_before_any_session(
-    version: int, tmp_path: Path
+    version: int, home: Home, tmp_path: Path
 ) -> None:
-    with daemon_home(tmp_path) as home:
-        log = tmp_path / "log"
-        configure(home, "--protocol-version", str(version), "--log", str(log))
-        said = failed(home.run("run", "hi"), "protocol_version", 6)
-        assert f"version {version};" in said
-        assert "speaks version 1." in said
-        assert methods(log) == ["initialize"]
-        assert no_agent_is_left(home)
+    log = tmp_path / "log"
+    configure(home, "--protocol-version", str(version), "--log", str(log))
+    said = failed(home.run("run", "hi"), "protocol_version", 6)
+    assert f"version {version};" in said
+    assert "speaks version 1." in said
+    assert methods(log) == ["initialize"]
+    assert no_agent_is_left(home)
 
 
 def test_case_102_a_version_refused_by_an_error_shows_its_text_and_is_not_tried_again(
+    home: Home,
     tmp_path: Path,
 ) -> None:
-    with daemon_home(tmp_path) as home:
-        log = tmp_path / "log"
-        error = {"code": -32600, "message": "Invalid request", "data": "unsupported version 1"}
-        refusal = json.dumps({"error": error})
-        configure(home, "--answer", "initialize", refusal, "--log", str(log))
-        said = failed(home.run("run", "hi"), "start_failed", 6)
-        assert "Invalid request: unsupported version 1" in said
-        assert methods(log) == ["initialize"]
-        assert no_agent_is_left(home)
+    log = tmp_path / "log"
+    error = {"code": -32600, "message": "Invalid request", "data": "unsupported version 1"}
+    refusal = json.dumps({"error": error})
+    configure(home, "--answer", "initialize", refusal, "--log", str(log))
+    said = failed(home.run("run", "hi"), "start_failed", 6)
+    assert "Invalid request: unsupported version 1" in said
+    assert methods(log) == ["initialize"]
+    assert no_agent_is_left(home)
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "unreadable"])
 def test_case_106_a_directory_that_cannot_be_entered_is_named_and_not_the_program(
-    kind: str, tmp_path: Path
+    kind: str, home: Home, tmp_path: Path
 ) -> None:
     if kind == "unreadable" and os.getuid() == 0:
         pytest.skip("root enters every directory")
-    with daemon_home(tmp_path) as home:
-        configure(home, limits={"maxProcesses": 1})
-        place = tmp_path / kind
-        if kind == "file":
-            place.touch()
-        elif kind == "unreadable":
-            place.mkdir(mode=0)
-        done = home.run("run", "hi", "--cwd", str(place))
-        assert done.code in (2, 6), done
-        assert str(place) in done.err
-        assert "python" not in done.err
-        assert home.run("run", "say free").out == "free\n"
+    configure(home, limits={"maxProcesses": 1})
+    place = tmp_path / kind
+    if kind == "file":
+        place.touch()
+    elif kind == "unreadable":
+        place.mkdir(mode=0)
+    done = home.run("run", "hi", "--cwd", str(place))
+    assert done.code in (2, 6), done
+    assert str(place) in done.err
+    assert "python" not in done.err
+    assert home.run("run", "say free").out == "free\n"
 
 
-def test_case_106_a_missing_program_is_named_and_not_the_directory(tmp_path: Path) -> None:
-    with daemon_home(tmp_path) as home:
-        value = {"agents": {"list": [{"id": "a", "runtime": {"command": ["/nope/agent"]}}]}}
-        (home.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
-        said = failed(home.run("run", "hi"), "agent_not_found", 6)
-        assert "/nope/agent" in said
-        assert str(home.path) not in said.partition("\nnext")[0].partition("error")[2]
+def test_case_106_a_missing_program_is_named_and_not_the_directory(home: Home) -> None:
+    value = {"agents": {"list": [{"id": "a", "runtime": {"command": ["/nope/agent"]}}]}}
+    (home.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
+    said = failed(home.run("run", "hi"), "agent_not_found", 6)
+    assert "/nope/agent" in said
+    assert str(home.path) not in said.partition("\nnext")[0].partition("error")[2]

@@ -270,6 +270,29 @@ def test_a_copied_marker_in_a_persons_session_is_no_proof_g6(
     assert why in doubts(swept)[dressed.pid]
 
 
+def test_what_a_service_manager_started_with_an_agents_environment_lives_g6(
+    tmp_path: Path, left: Left
+) -> None:
+    """`systemctl --user import-environment`, run by an agent, gives its marker to every service.
+
+    Such a one leads its session and is a child of the manager, as an orphan of ours may be.
+    Without the look at control groups in `evidence._against` it is killed.
+    """
+    mine = census.group(os.getpid())
+    if not mine:
+        pytest.skip("this kernel has no control groups")
+    path = write(tmp_path, dead_daemon(), group=f"{mine.rstrip('/')}/acpbridge.service")
+    (service,) = left.start(**marked(tmp_path))
+    swept = sweep(path, str(tmp_path))
+    assert swept.killed == ()
+    assert "another control group" in doubts(swept)[service.pid]
+    assert alive(service.pid) == [True]
+    for same in (mine, "/", ""):  # in it, below it, not known
+        write(tmp_path, dead_daemon(), group=same)
+        (orphan,) = left.start(**marked(tmp_path))
+        assert sweep(path, str(tmp_path)).killed == (orphan.pid,)
+
+
 def test_whose_parent_died_during_the_look_is_taken_for_no_orphan_g6(
     tmp_path: Path, left: Left
 ) -> None:

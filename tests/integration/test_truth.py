@@ -1,6 +1,8 @@
 """Status, kill and outcomes say what is true: of an agent that is silent, gone or stubborn."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -61,6 +63,25 @@ def test_case_114_an_agent_that_is_alive_but_deaf_is_shown_as_such(home: Home) -
         assert again["turn"]["waitsFor"] == "model"
         assert any(process["role"] == "agent" for process in again["processes"])
         daemon.call("kill", keys=[key], grace=0)
+
+
+def test_an_agent_that_a_signal_has_stopped_gets_a_warning_until_it_goes_on(home: Home) -> None:
+    """Without `view.stopped` its turn "runs" for ever, and nothing says why nothing comes."""
+    with client(home) as daemon:
+        key = start(daemon, "say on\nhang")["key"]
+        row = look_at(daemon, key, lambda r: r["agentSessionId"] and r["processes"])
+        (pid,) = (p["pid"] for p in row["processes"] if p["role"] == "agent")
+
+        def told() -> list[str]:
+            return [w for w in daemon.call("status")["warnings"] if f"kill -CONT {pid}" in w]
+
+        assert told() == []
+        os.kill(pid, signal.SIGSTOP)
+        until(told)
+        os.kill(pid, signal.SIGCONT)
+        until(lambda: not told())
+        daemon.call("kill", keys=[key], grace=0)
+    wait_gone([pid])
 
 
 def test_case_116_a_place_is_free_after_every_kind_of_end(home: Home) -> None:

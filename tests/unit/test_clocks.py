@@ -17,7 +17,8 @@ WALL = frozenset({"time", "time_ns", "now", "utcnow", "today", "wall", "boot_tim
 OF = {"time": {"time"}, "now": {"datetime"}, "utcnow": {"datetime"}, "today": {"date", "datetime"}}
 
 ALLOWED = {
-    "app.py": "when the daemon was started, to be shown",
+    "app/opening.py": "when the turns of an earlier daemon were ended, to be shown",
+    "app/setup.py": "when the daemon was started, to be shown",
     "cli/moments.py": "an event that the daemon could not date, to be shown",
     "cli/spans.py": "a person says `2h ago`, and means the clock on the wall",
     "controller/census.py": "when a process was started, to be shown",

@@ -32,13 +32,13 @@ OTHERWISE = {
     "transport/tree.py": "the sealed order of one start; the same",
     "transport/pipes.py": "below `faulty`, which has the points",
     "transport/memory.py": "no file, and no process at its other end",
-    "transport/connection.py": "sends by the stream that it is given: `faulty`",
+    "transport/outgoing.py": "sends by the stream that it is given: `faulty`",
     "transport/unix.py": "the socket of a daemon that is gone",
     "daemon/quick.py": "a client's side",
     "daemon/obstacles.py": "a rename before anything is opened; done or not, the start goes on",
     "runtimes/session_files.py": "an agent's own files; see its tests",
     "embed/opening.py": "the socket, at the end of an embedding program",
-    "app.py": "the socket, at the end",
+    "app/daemon.py": "the socket, at the end",
     "logs.py": "stderr of a process without a log file",
 }
 

@@ -5,18 +5,26 @@ Quick; neither starts a daemon.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from acpbridge.cli import keys, options
+from acpbridge.cli import keys, options, tables
 from acpbridge.cli.options import KILL_LIMIT, LONGEST_GRACE
-from acpbridge.cli.output import command_line, print_json, say
+from acpbridge.cli.output import command_line, print_json, say, terminal_width
 from acpbridge.cli.reaching import no_daemon
 from acpbridge.cli.root import home, paths
 from acpbridge.daemon.quick import Quick, connect
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK
 from acpbridge.model.display import escape
+
+# How far a cancel had to go, in words.
+_HOW: Final = {
+    "none": "none ran",
+    "cancel": "the agent stopped when it was asked",
+    "close": "its session and its input had to be closed",
+    "kill": "the agent had to be killed",
+}
 
 
 def _on_one(
@@ -64,8 +72,13 @@ def cancel(ctx: click.Context, key: str, *, last: bool, grace: float, as_json: b
         print_json(receipt)
     else:
         took = round((time.monotonic() - began) * 1000)
-        ended = "no turn is left running" if receipt["turnEnded"] else "the turn STILL RUNS"
-        click.echo(f"{escape(receipt['key'])}: {ended} (rung: {receipt['rung']}, {took} ms)")
+        name = escape(receipt["key"])
+        how = _HOW.get(receipt["rung"], receipt["rung"])
+        text = f"{name}: no turn is left running: {how} ({took} ms)"
+        if not receipt["turnEnded"]:
+            end = command_line(home(ctx), "kill", name)
+            text = f"{name}: the turn STILL RUNS ({took} ms); end it: {end}"
+        click.echo("\n".join(tables.hanging(text, terminal_width(), "")))
     # An older daemon says nothing of children, nor of what is left.
     for one in (receipt, *receipt.get("children", ())):
         if one.get("left"):

@@ -53,7 +53,7 @@ def run(ctx: click.Context, config_path: str | None, ready_fd: int | None) -> No
     """
     import anyio
 
-    from acpbridge.app import run_daemon
+    from acpbridge.app.daemon import run_daemon
 
     found = paths(ctx)
     if config_path is not None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from acpbridge.cli import options
-from acpbridge.cli.output import STDERR_LINES, lines, print_json, say
+from acpbridge.cli import options, tables
+from acpbridge.cli.output import STDERR_LINES, lines, print_json, say, terminal_width
 from acpbridge.cli.root import here, paths
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def _chosen(agent: str, config: "Config") -> "list[Listed]":
 def _show(check: "Check") -> None:
     head = click.style(f"{check.status:7}", fg=_COLOURS[check.status])
     first, *more = lines(check.message)
-    click.echo(f"{head} {lines(check.id)[0]}: {first}")
+    for row in tables.hanging(f"{head} {lines(check.id)[0]}: {first}", terminal_width(), ""):
+        click.echo(row)
     for line in more:
         click.echo(f"        {line}")
     stderr = "" if check.error is None else check.error.data.get("stderr")

@@ -12,7 +12,7 @@ import click
 
 from acpbridge.cli import keys, options, tables
 from acpbridge.cli.options import KILL_LIMIT, LONGEST_GRACE
-from acpbridge.cli.output import fail, print_json, say
+from acpbridge.cli.output import fail, print_json, say, terminal_width
 from acpbridge.cli.reaching import no_daemon
 from acpbridge.cli.root import paths
 from acpbridge.daemon.paths import Paths
@@ -79,17 +79,16 @@ def kill(  # noqa: PLR0913 - one for each option
         results = _kill_past_daemon(found, wanted, error)
     left = any(result["survivors"] for result in results)
     if results or not wanted.wrong:
-        _print_receipt(results, wanted.wrong, left=left, as_json=as_json)
+        _print_receipt(results, wanted, left=left, as_json=as_json)
     codes = [fail(error) for error in wanted.wrong.values()]
     return EXIT_FAILURE if left else max(codes, default=EXIT_OK)
 
 
-def _print_receipt(
-    results: list[Any], wrong: Mapping[str, BridgeError], *, left: bool, as_json: bool
-) -> None:
+def _print_receipt(results: list[Any], wanted: "_Wanted", *, left: bool, as_json: bool) -> None:
     if not as_json:
-        click.echo(tables.kill_text(results))
+        click.echo(tables.kill_text(results, terminal_width(), wanted.names))
         return
+    wrong = wanted.wrong
     receipt = {"ok": not left and not wrong, "results": results}
     if wrong:
         receipt["errors"] = [
@@ -116,10 +115,16 @@ class _Wanted:
         """Whether what comes up meanwhile is meant as well."""
         return self.everything or self.agent is not None
 
+    def names(self, key: str) -> bool:
+        """Tell whether a session was asked for, and not only ended with the one that was."""
+        if self.agent is not None:
+            return key.split(":")[1:2] == [self.agent]
+        return self.everything or any(text in key for text in self.keys)
+
     def of(self, client: Quick) -> list[str]:
         """Ask the daemon."""
         if self.last:
-            return [keys.meant(client, "", last=True)]
+            self.keys = [keys.meant(client, "", last=True)]
         if self.repeats:
             found: list[str] = client.call("matching", agent=self.agent or "")["keys"]
             return found

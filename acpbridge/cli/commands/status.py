@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from acpbridge.cli import moments, options, tables
-from acpbridge.cli.output import command_line, print_json, say
+from acpbridge.cli.output import command_line, print_json, say, terminal_width
 from acpbridge.cli.reaching import no_daemon
 from acpbridge.cli.root import home, paths
 from acpbridge.daemon.paths import Paths
@@ -41,7 +41,9 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
     if as_json:
         print_json(shown)
     else:
-        click.echo(tables.status_text(shown, questions))
+        click.echo(tables.status_text(shown, questions, terminal_width()))
+        if client is None:
+            say(f"what is on record: {command_line(home(ctx), 'sessions', '--all')}")
         keys_shown = {row["key"] for row in shown["sessions"]}
         if any(question["sessionKey"] in keys_shown for question in questions):
             say(f"see and answer questions: {command_line(home(ctx), 'permissions', '--watch')}")

@@ -75,7 +75,11 @@ def restart(ctx: click.Context, *, yes: bool, force: bool, as_json: bool) -> int
         return EXIT_FAILURE
     from acpbridge.cli.starting import start
 
-    new = start(found)
+    try:
+        new = start(found)
+    except BridgeError:
+        say(f"{_told(pid)}, and no new one has started", fg="yellow")
+        raise
     if as_json:
         print_json({"stopped": pid or None, "pid": new})
     else:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from acpbridge.cli.terminal.writer import Writer
-from acpbridge.cli.views.reading import content_text, decided, update_of
+from acpbridge.cli.views.reading import content_text, decided, update_of, why_cancelled
 from acpbridge.daemon.client import EventLine
 from acpbridge.model.display import escape, visible
 
@@ -122,7 +122,7 @@ def _started(event: Mapping[str, Any]) -> list[str]:
 
 
 def _ended(event: Mapping[str, Any]) -> list[str]:
-    return [f"turn ended: {escape(str(event.get('stopReason')))}"]
+    return [f"turn ended: {escape(str(event.get('stopReason')))}{why_cancelled(event)}"]
 
 
 def _failed(event: Mapping[str, Any]) -> list[str]:
@@ -150,6 +150,7 @@ _HAPPENED: Final[Mapping[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "permission_decided": lambda event: [decided(event)],
     "process_started": _process,
     "process_exited": _process,
+    "session_closed": lambda event: [f"session closed ({escape(str(event.get('reason')))})"],
     "mode_changed": lambda event: [f"mode: {escape(str(event.get('mode', '')))}"],
 }
 

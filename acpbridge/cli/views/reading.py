@@ -1,4 +1,4 @@
-"""What an event says, in words: the agent's own, and how a question was decided. Pure."""
+"""What an event says, in words: the agent's own, how a question was decided, a turn ended. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,3 +37,18 @@ def decided(event: Mapping[str, Any]) -> str:
     """Return how a question was decided, by whom and why."""
     title = clip(escape(str(event.get("title", ""))), TITLE)
     return f"permission {escape(str(event.get('id')))} {how_decided(event)} ({title})"
+
+
+def why_cancelled(event: Mapping[str, Any]) -> str:
+    """Return what the end of a cancelled turn came with, to be put behind the rest; often ""."""
+    because = event.get("because")
+    return f": {_BECAUSE.get(str(because)) or escape(str(because))}" if because else ""
+
+
+_BECAUSE: Final = {
+    "killed": "the session was killed",
+    "closed": "the session was closed",
+    "parent": "the session that spawned it has ended",
+    "cleanup": "the session was deleted",
+    "daemon_stopping": "the daemon was stopped",
+}

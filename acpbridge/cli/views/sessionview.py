@@ -11,6 +11,7 @@ from acpbridge.cli import exits
 from acpbridge.cli.output import error_lines, lines
 from acpbridge.cli.terminal.screen import Screen
 from acpbridge.cli.views.formats import View, view_of
+from acpbridge.cli.views.reading import why_cancelled
 from acpbridge.daemon.client import EventLine, Events
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import clip, escape
@@ -144,7 +145,8 @@ class SessionView:
         elif event.get("stopReason") != "end_turn" and not (began and self._screen.live):
             # On a live screen the turn's view has said it.
             which = "the turn" if began else "a prompt that waited"
-            await self.say(f"{which} ended: {escape(str(event.get('stopReason')))}", fg="yellow")
+            how = f"{escape(str(event.get('stopReason')))}{why_cancelled(event)}"
+            await self.say(f"{which} ended: {how}", fg="yellow")
 
 
 def _begins(line: EventLine) -> bool:

@@ -8,6 +8,7 @@ from acpbridge.cli.moments import seconds, whole_seconds
 from acpbridge.cli.output import styled
 from acpbridge.cli.terminal.cells import wrap
 from acpbridge.cli.views.cards import row, usage_words
+from acpbridge.cli.views.reading import why_cancelled
 from acpbridge.model.display import escape
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -112,7 +113,8 @@ class Status:
         how = "failed after" if failed else f"stopped ({escape(str(reason))}) after"
         if well or reason == "cancelled":
             how = "done in" if well else "cancelled after"
-        words = [f"{how} {took}", *usage_words(self._context, event.get("usage"))]
+        ended = [f"{how} {took}{why_cancelled(event)}"]
+        words = [*ended, *usage_words(self._context, event.get("usage"))]
         style: dict[str, Any] = {"dim": True} if well else {"fg": "yellow"}
         rows = wrap(f"■ {' · '.join(words)}", width, "  ")
         return [styled(part, **style) for part in rows]

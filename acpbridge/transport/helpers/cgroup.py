@@ -5,14 +5,17 @@ and kills what is in it where no shim is left.
 """
 
 import os
+import time
 
 from acpbridge.transport.helpers.kernel import (
     Process,
     lines_of,
-    names_in,
     read_process,
     write_file,
 )
+
+REMOVE_LIMIT = 1.0  # seconds in which a control group with all below it should be removed
+GROUPS_LIMIT = 1000  # groups below one agent's that are looked at, and removed, at once
 
 
 class Cgroup:
@@ -57,38 +60,59 @@ class Cgroup:
         except OSError:
             return  # gone, or made one of threads by the agent: the loop goes on without it
 
-    def remove(self) -> bool:
+    def remove(self, limit: float = REMOVE_LIMIT) -> bool:
         """Remove it with all groups below it, and say whether it is gone.
 
         Call it when the tree is proven dead: who is still in it was moved in by somebody, is no
-        part of the tree, and is put out before.
+        part of the tree, and is put out before. It blocks for about the limit at most, in seconds,
+        however many groups there are; what is left then is there for another call.
         """
-        for row in self.rows():
-            try:
-                write_file(self.path.rpartition(b"/")[0] + b"/cgroup.procs", b"%d" % row.pid)
-            except OSError:
-                continue
-        for folder in reversed(self._folders()):
-            try:
-                os.rmdir(folder)  # noqa: PTH106 - pathlib costs more than the whole keeper
-            except OSError:
-                continue
-        return not self._folders()
+        deadline = time.monotonic() + limit
+        while True:
+            for row in self.rows():
+                try:
+                    write_file(self.path.rpartition(b"/")[0] + b"/cgroup.procs", b"%d" % row.pid)
+                except OSError:
+                    continue
+            folders = self._folders()
+            removed = [folder for folder in reversed(folders) if _remove(folder)]
+            if len(removed) == len(folders):
+                return True
+            if not removed or time.monotonic() > deadline:
+                return False
 
     def _folders(self) -> list[bytes]:
-        """Return its directory and those below it, parents first."""
-        found = [self.path] if _is_folder(self.path) else []
+        """Return its directory and those below it, parents first; of very many only some.
+
+        An agent can make a hundred thousand faster than anybody looks at them. Whoever is in one of
+        them is below the shim too, and the kernel kills them with the group.
+        """
+        found = [self.path] if _folders_in(self.path) is not None else []
         for folder in found:
-            for name in names_in(os.fsdecode(folder)):
-                below = folder + b"/" + os.fsencode(name)
-                if _is_folder(below):
-                    found.append(below)
+            if len(found) >= GROUPS_LIMIT:
+                break
+            names = (_folders_in(folder) or ())[: GROUPS_LIMIT - len(found)]
+            found += [folder + b"/" + name for name in names]
         return found
 
 
-def _is_folder(path: bytes) -> bool:
+def _folders_in(path: bytes) -> list[bytes] | None:
+    """Return the names of the directories in one; None if it is none itself."""
     try:
-        mode = os.lstat(path).st_mode
+        found = os.lstat(path)
+        if found.st_mode & 0o170000 != 0o040000:  # stat.S_ISDIR, without the import
+            return None
+        if found.st_nlink == 2:  # the kernel counts those below: there are none
+            return []
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
-        return False
-    return mode & 0o170000 == 0o040000  # stat.S_ISDIR, without the import
+        return None
+
+
+def _remove(folder: bytes) -> bool:
+    try:
+        os.rmdir(folder)  # noqa: PTH106 - pathlib costs more than the whole helper
+    except OSError:
+        return not os.path.lexists(folder)
+    return True

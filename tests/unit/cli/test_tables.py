@@ -105,7 +105,7 @@ def test_status_shows_questions_errors_and_warnings() -> None:
     row = session(state="died", lastError=error, parentKey="agent:fake:acp:1", processes=[])
     asked = {"id": "q1", "sessionKey": row["key"], "kind": "execute", "title": "rm x"}
     other = {"id": "q2", "sessionKey": "another"}
-    lost = [{"pid": 7, "name": "sleep", "reason": "marker"}]
+    lost = [{"pid": pid, "name": "sleep", "reason": "marker", "next": "look"} for pid in (7, 8)]
     shown = status(sessions=[row], warnings=["beware"], unowned=lost)
     text = tables.status_text(shown, [asked, other])
     for part in ("died (agent_died)", "agent_died: gone", "agent:fake:acp:1", "warning: beware"):
@@ -114,6 +114,12 @@ def test_status_shows_questions_errors_and_warnings() -> None:
     assert "execute: rm x" in text
     assert "q2" not in text
     assert "unowned  7  sleep  marker" in text
+    assert text.count("  look") == 1
+
+
+def test_an_interrupted_session_says_why_it_is() -> None:
+    text = tables.status_text(status(sessions=[session(state="interrupted")]))
+    assert "the daemon ended while a turn ran" in text
 
 
 def test_without_a_daemon_or_a_session_it_is_said() -> None:
@@ -164,6 +170,28 @@ def test_a_receipt_names_the_dead_and_the_living() -> None:
     text = tables.kill_text([dead, left])
     assert text == "k: killed 1, 2 in 9 ms; nothing is left\nk: killed no process in 9 ms; LEFT: 3"
     assert tables.kill_text([]) == "nothing runs"
+
+
+def test_a_receipt_says_who_was_ended_with_another() -> None:
+    rows = [{"key": key, "killed": [1], "survivors": [], "tookMs": 9} for key in ("top", "below")]
+    text = tables.kill_text(rows, named=lambda key: key == "top")
+    assert text.splitlines() == [
+        "top: killed 1 in 9 ms; nothing is left",
+        "below: killed 1 with the session that spawned it in 9 ms; nothing is left",
+    ]
+
+
+def test_what_is_longer_than_the_terminal_goes_on_at_a_word_and_indented() -> None:
+    key = "agent:fake:acp:1deb563e-f13c-4127-a03e-bae67e9aec31"
+    dead = {"key": key, "killed": list(range(100, 140)), "survivors": [], "tookMs": 9}
+    warning = f"{key}: its processes hold 56 MiB of memory, and limits.maxRssMb is 60"
+    error = {"code": "over_limit", "message": "It has 15 processes, which is too many, " * 3}
+    shown = status(sessions=[session(lastError=error)], warnings=[warning])
+    for text in (tables.kill_text([dead], 80), tables.status_text(shown, width=80)):
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert any(line.startswith("  ") for line in lines)
+    assert f"warning: {key}: its processes hold\n  56 MiB" in tables.status_text(shown, width=80)
 
 
 def test_no_value_can_move_the_cursor() -> None:

@@ -1,5 +1,6 @@
 """Where control groups are made: found by what the kernel says is mounted, never by a path."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from acpbridge.controller import cgroups
 from acpbridge.controller.cgroups import Cgroups, Mount
 from acpbridge.controller.containment import AUTO, CGROUP2, PIDNS, SHIM, ShimContainment
 from acpbridge.errors import BridgeError
+from acpbridge.transport.helpers import cgroup
 
 MOUNTINFO = """\
 22 1 0:21 / /proc rw,relatime - proc proc rw
@@ -71,3 +73,26 @@ def test_what_is_asked_for_is_given_or_refused_and_never_replaced_by_less(tmp_pa
     assert full.hold(AUTO).name == SHIM  # nothing was asked for, and status shows what it is
     with pytest.raises(BridgeError, match="No control group can be made"):
         full.hold(CGROUP2)
+
+
+def test_g13_an_agents_thousands_of_groups_hold_nobody_up_for_long(tmp_path: Path) -> None:
+    """Twenty thousand took ten seconds of the event loop; now a call has a bound.
+
+    Without `GROUPS_LIMIT` in `Cgroup._folders`: one call removes all of them, however many.
+    """
+    found = Cgroups.find(tmp_path)
+    if found is None:
+        pytest.skip("no writable cgroup v2 hierarchy is mounted here")
+    group = found.make()
+    path = Path(os.fsdecode(group.path))
+    try:
+        for number in range(cgroup.GROUPS_LIMIT + 50):
+            (path / f"{number}").mkdir()
+        (path / "0" / "below").mkdir()
+        assert not group.remove(0)
+        left = sum(one.is_dir() for one in path.iterdir())
+        assert 50 <= left < cgroup.GROUPS_LIMIT
+    finally:
+        assert group.remove(60)
+    assert not path.exists()
+    assert group.remove()  # whoever comes second finds it done

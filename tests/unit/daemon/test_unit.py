@@ -30,7 +30,7 @@ def test_a_service_is_watched_notified_of_and_ended_as_a_group() -> None:
 
 
 def test_g29_a_polite_stop_is_over_before_the_manager_loses_patience() -> None:
-    from acpbridge.app import STOP_LIMIT as TREES_LIMIT
+    from acpbridge.app.setup import STOP_LIMIT as TREES_LIMIT
     from acpbridge.cli.commands.stopping import STOP_LIMIT as COMMAND_LIMIT
 
     assert TREES_LIMIT < COMMAND_LIMIT < unit.STOP_LIMIT

@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -181,6 +182,32 @@ async def test_a_closed_session_keeps_the_reason_it_was_closed_for(tmp_path: Pat
         (kill,) = await w.router.kill([str(receipt.key)], 0, OPERATOR)
         assert kill.killed == ()
         assert w.session(receipt.key).record.close_reason is CloseReason.CLOSED
+
+
+async def test_a_turn_that_ends_with_its_session_says_with_what(tmp_path: Path) -> None:
+    """Without `Host._why_cancelled` a kill, a close and a stop all read like a cancelled turn."""
+    told = {}
+    async with world(tmp_path) as w:
+        for word in ("cancel", "close", "kill", "stop"):
+            receipt = await w.run("hang")
+            await until(partial(w.runtime.running.get, str(receipt.key)))
+            if word == "cancel":
+                await w.router.cancel(str(receipt.key), 1, OPERATOR)
+            elif word == "close":
+                await w.router.close(str(receipt.key), OPERATOR)
+            elif word == "kill":
+                await w.router.kill([str(receipt.key)], 0, OPERATOR)
+            else:
+                await w.router.stop()
+            (ended,) = (e for e in await w.events(receipt.key) if e["type"] == "turn_ended")
+            assert ended["stopReason"] == "cancelled"
+            told[word] = ended.get("because")
+    assert told == {
+        "cancel": None,
+        "close": "closed",
+        "kill": "killed",
+        "stop": "daemon_stopping",
+    }
 
 
 # ---- Receipts ----

@@ -11,7 +11,7 @@ from acpbridge.model.events import Update
 from acpbridge.model.faults import no_faults
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState, TurnState
-from acpbridge.router import life
+from acpbridge.router import overtime
 from acpbridge.router.api import RestartRequest
 from acpbridge.router.turns import INBOX_LIMIT
 from acpbridge.runtimes.base import Load, New, Resume
@@ -470,7 +470,7 @@ async def test_a_timeout_ends_the_turn_and_spares_a_process_that_honours_it(
 async def test_a_timeout_goes_down_the_whole_ladder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(life, "TIMEOUT_GRACE", 0.02)
+    monkeypatch.setattr(overtime, "TIMEOUT_GRACE", 0.02)
     async with world(tmp_path) as w:
         receipt, result = await w.done("stone", one_shot=False, timeout=0.02)
         assert result.outcome is Outcome.TIMED_OUT

@@ -392,7 +392,8 @@ class World:
     async def rest(self, key: SessionKey) -> SessionState:
         """Wait until a session's task has ended; return its state, and that the ledger has it."""
         session = self.session(key)
-        await session._gone.wait()
+        if session._gone is not None:
+            await session._gone.wait()
         stored = await self.ledger.session(key)
         assert stored is not None
         assert stored.state is session.record.state

@@ -116,7 +116,7 @@ def test_what_was_shown_is_there_after_a_kill_at_any_moment(
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
-    total = 0
+    before = dict.fromkeys(keys, 0)
     for epoch in range(3):
         child = subprocess.Popen(
             start(tmp_path, keys, f"e{epoch}", "never", 0), stdout=subprocess.PIPE
@@ -131,6 +131,7 @@ def test_what_was_shown_is_there_after_a_kill_at_any_moment(
         child.stdout.close()
         assert child.wait() == -signal.SIGKILL
         last = shown(output, keys)
-        assert max(last.values()) > total
-        total = max(last.values())
+        # One alone may be behind the others: few lines are shown where the number drawn is small.
+        assert any(last[key] > before[key] for key in keys)
+        before = {key: max(last[key], before[key]) for key in keys}
         check(tmp_path, keys, last)

@@ -15,6 +15,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from acpbridge.errors import BridgeError
 from acpbridge.protocol.jsonrpc import Call, Notification, Peer
 from acpbridge.transport import connection as module
+from acpbridge.transport import outgoing
 from acpbridge.transport.connection import Connection
 from acpbridge.transport.memory import MemoryEnd, memory_pair
 
@@ -380,7 +381,7 @@ async def test_a_cancel_anywhere_leaves_nothing(place: str) -> None:
             await anyio.sleep_forever()
     assert outer.cancelled_caught
     assert connection.closed.is_set()
-    assert (connection._scopes, connection._waiters, connection._out_size) == ({}, {}, 0)
+    assert (connection._scopes, connection._waiters, connection._outgoing.unsent) == ({}, {}, 0)
     assert len(anyio.get_running_tasks()) == len(before)
     await here.aclose_both()
     await there.aclose_both()
@@ -560,7 +561,7 @@ async def test_malformed_requests_are_counted_row_11() -> None:
 
 
 async def test_who_asks_for_it_waits_until_enough_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SEND_BUFFER", 100)
+    monkeypatch.setattr(outgoing, "SEND_BUFFER", 100)
     async with wired(buffered=0) as (connection, raw):
         await connection.drained()
         for _ in range(4):
@@ -610,7 +611,7 @@ async def test_a_peer_that_asks_and_never_reads_is_given_up() -> None:
                 await connection.closed.wait()
                 tasks.cancel_scope.cancel()
             # The bound, and the one message that was added last.
-            assert connection._out_size <= 5_000 + 200
+            assert connection._outgoing.unsent <= 5_000 + 200
     assert any("unread and asks on" in entry.get("why", "") for entry in logs)
 
 
@@ -621,8 +622,8 @@ async def test_one_who_takes_a_little_now_and_then_is_no_stalled_one(
 
     With the limit around the whole wait `drained` raises TimeoutError here.
     """
-    monkeypatch.setattr(module, "SEND_BUFFER", 100)
-    monkeypatch.setattr(module, "SEND_PIECE", 50)
+    monkeypatch.setattr(outgoing, "SEND_BUFFER", 100)
+    monkeypatch.setattr(outgoing, "SEND_PIECE", 50)
     stalled = 0.4
     async with wired(buffered=0) as (connection, raw):
         connection.notify("m", {"a": "a" * 500})
@@ -633,7 +634,7 @@ async def test_one_who_takes_a_little_now_and_then_is_no_stalled_one(
                 await anyio.wait_all_tasks_blocked()
                 await anyio.sleep(stalled / 4)
                 await raw.end.receive(50)
-            while connection._out_size > 100:
+            while connection._outgoing.unsent > 100:
                 await raw.end.receive(50)
         connection.notify("m", {"a": "a" * 500})
         with pytest.raises(TimeoutError):
@@ -644,7 +645,7 @@ async def test_who_waits_for_room_adds_one_message_each_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """G14: of many followers of one client that wake together, one sends and the others wait on."""
-    monkeypatch.setattr(module, "SEND_BUFFER", 1000)
+    monkeypatch.setattr(outgoing, "SEND_BUFFER", 1000)
     most = 0
     async with wired(buffered=0) as (connection, raw):
 
@@ -653,7 +654,7 @@ async def test_who_waits_for_room_adds_one_message_each_at_most(
             for _ in range(20):
                 await connection.drained()
                 connection.notify("m", {"a": "a" * 400})
-                most = max(most, connection._out_size)
+                most = max(most, connection._outgoing.unsent)
 
         async with anyio.create_task_group() as tasks:
             for _ in range(50):

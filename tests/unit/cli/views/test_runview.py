@@ -272,6 +272,11 @@ async def test_tools_that_were_left_are_shown_as_such_and_a_new_plan_leaves_the_
     )
 
 
+async def test_a_turn_that_ended_with_its_session_says_so() -> None:
+    ended = event("turn_ended", stopReason="cancelled", because="killed")
+    assert (await final(60, ended)).strip() == "■ cancelled after 0.0s: the session was killed"
+
+
 async def test_what_is_looked_at_again_took_as_long_as_it_did() -> None:
     def at(second: int, line: EventLine) -> EventLine:
         return event("", **line.value, at=f"2026-01-01T12:00:{second:02}.500Z")
