@@ -204,6 +204,8 @@ def _session_lines(row: Row, questions: Sequence[Row], at: str, width: int) -> l
         ("login", shown(row.get("authSource"))),
         ("agent session", shown(row.get("agentSessionId"))),
     ]
+    if row.get("containment"):  # it has a process
+        facts.append(("containment", shown(row["containment"])))
     if row.get("parentKey"):
         facts.append(("parent", shown(row["parentKey"])))
     if row.get("state") == "interrupted":

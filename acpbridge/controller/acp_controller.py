@@ -23,7 +23,7 @@ from acpbridge.protocol.errors import broken_answer
 from acpbridge.protocol.jsonrpc import Call, Noise, Peer
 from acpbridge.transport.connection import Connection, Handler
 from acpbridge.transport.longlines import LongLines
-from acpbridge.transport.tasks import Owner, background
+from acpbridge.transport.tasks import Owner, background, in_time
 
 # An agent that has closed its stdout has as good as exited; its status comes within this. Seconds.
 STATUS_WAIT: Final = 1.0
@@ -121,8 +121,7 @@ class AcpRuntimeController(Owner):
             "clientInfo": {"name": acp.CLIENT_INFO_NAME, "version": __version__},
         }
         try:
-            with anyio.fail_after(self._start_seconds):
-                result = await self._call("initialize", params)
+            result = await in_time(self._start_seconds, lambda: self._call("initialize", params))
         except TimeoutError:
             message = f"The agent did not answer initialize in {self._start_seconds:g} s."
             message += self._first_noise()
@@ -240,8 +239,10 @@ class AcpRuntimeController(Owner):
     async def _set_up(self, method: str, params: dict[str, Any], seconds: float) -> Any:
         wanted = self._facts.auth_method
         try:
-            with anyio.fail_after(seconds):
-                return await logins.set_up(self._call, method, params, self.capabilities, wanted)
+            return await in_time(
+                seconds,
+                lambda: logins.set_up(self._call, method, params, self.capabilities, wanted),
+            )
         except TimeoutError:
             message = f"The agent did not answer {method} in {seconds:g} s."
             error = self._process.post_mortem("start_timeout", message)

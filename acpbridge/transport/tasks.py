@@ -9,10 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+
+T = TypeVar("T")
+
+# In this time what lies in a pipe is read and taken in. Seconds.
+LAST_LOOK: Final = 0.2
 
 
 @asynccontextmanager
@@ -37,6 +42,31 @@ async def background(
     else:
         tasks.cancel_scope.cancel()
         await tasks.__aexit__(None, None, None)
+
+
+async def in_time(seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return what comes of work that has a limit; what came in time is seen, however late.
+
+    A process that was stopped for longer than the limit finds both when it is continued: that the
+    time is over, and an answer that has been there for long. So there is one look more.
+
+    Args:
+        seconds: the limit.
+        work: is cancelled at its end.
+
+    Raises:
+        TimeoutError: nothing came.
+    """
+    with anyio.CancelScope() as scope:
+
+        async def limit() -> None:
+            await anyio.sleep(seconds)
+            await anyio.sleep(LAST_LOOK)
+            scope.cancel()
+
+        async with background(limit):
+            return await work()
+    raise TimeoutError
 
 
 class Owner(ABC):

@@ -205,3 +205,11 @@ def test_no_value_can_move_the_cursor() -> None:
     text = tables.status_text(shown) + tables.sessions_text([row], AT)
     text += tables.kill_text([{"key": evil, "tookMs": 1}])
     assert text.replace("\n", "").isprintable()
+
+
+def test_a_session_with_a_process_says_how_its_tree_is_held() -> None:
+    """One that asked for a namespace is held otherwise than the daemon's line says."""
+    text = tables.status_text(status(sessions=[session(processes=[], containment="pidns")]))
+    assert "containment    pidns" in text
+    text = tables.status_text(status(sessions=[session(processes=[], containment=None)]))
+    assert "containment    " not in text

@@ -810,3 +810,18 @@ async def test_a_session_in_the_middle_of_its_end_is_shown_as_stopping(tmp_path:
             await w.diary.has("stop 0.3")
             (row,) = await w.router.sessions(OPERATOR, everything=False)
             assert row["state"] == "stopping"
+
+
+async def test_g28_no_room_is_no_failed_open(tmp_path: Path) -> None:
+    """Without `capacity` in `REFUSED` the fourth is `reopen_refused`, and a person is needed."""
+    async with world(tmp_path) as w:
+        w.runtime.script.opens = {New: "capacity"}
+        receipt, _ = await w.done("say a")
+        for _ in range(4):
+            assert await w.rest(receipt.key) is SessionState.IDLE
+            _, result = await w.done("say b", key=receipt.key)
+            assert result.error is not None
+            assert result.error["code"] == "capacity"
+        w.runtime.script.opens = {}
+        _, result = await w.done("say c", key=receipt.key)
+        assert result.outcome is Outcome.COMPLETED

@@ -1,12 +1,15 @@
 """Tasks beside a body: its error passes as it is, theirs comes in a group, none outlives it."""
 
 import asyncio
+import os
+import time
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from acpbridge.errors import BridgeError
-from acpbridge.transport.tasks import background
+from acpbridge.transport.tasks import background, in_time
 
 HANG = 10
 
@@ -172,3 +175,41 @@ async def test_without_tasks_it_is_a_place_to_start_them() -> None:
         with anyio.move_on_after(HANG):
             await done.wait()
     assert done.is_set()
+
+
+async def test_what_came_in_time_is_seen_by_who_was_stopped_beyond_the_limit() -> None:
+    """With `anyio.fail_after` in its place: TimeoutError, though the answer lies in the pipe."""
+    near, far = os.pipe()
+    answered = anyio.Event()
+
+    async def read() -> None:
+        await anyio.wait_readable(near)
+        await anyio.lowlevel.checkpoint()
+        answered.set()
+
+    async def work() -> str:
+        await anyio.lowlevel.checkpoint()
+        os.write(far, b"x")
+        time.sleep(0.05)  # noqa: ASYNC251 - stopped, as by SIGSTOP, for longer than the limit
+        await answered.wait()
+        return "answered"
+
+    try:
+        with anyio.fail_after(10):
+            async with background(read):
+                assert await in_time(0.01, work) == "answered"
+    finally:
+        os.close(near)
+        os.close(far)
+
+
+async def test_work_that_does_not_end_in_time_is_cancelled_and_its_error_is_its_own() -> None:
+    with anyio.fail_after(10):
+        with pytest.raises(TimeoutError):
+            await in_time(0.01, anyio.sleep_forever)
+
+        async def broken() -> None:
+            raise ValueError("its own")
+
+        with pytest.raises(ValueError, match="its own"):
+            await in_time(10, broken)
