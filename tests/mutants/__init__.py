@@ -1,8 +1,7 @@
 """Guards that are deleted on purpose, and the test that notices each.
 
 Each file `AREA.toml` beside this one lists mutants of that area; `python -m tests.mutants` applies
-them one by one to a copy of the project and demands that the named test fails. What it saw is
-written to tests/MUTANTS.md.
+them one by one to a copy of the project and demands that the named test fails.
 """
 
 import tomllib
@@ -11,7 +10,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent.parent
-REPORT = HERE.parent / "MUTANTS.md"
 
 
 @dataclass(frozen=True)
