@@ -181,6 +181,9 @@ class Life:
                     runtime.connect(spec, self._host) as agent,
                 ):
                     await self._with_agent(agent, turn)
+            except BridgeError:
+                self._look_for_kill()
+                raise
             finally:
                 self._services.places.release(self)
         if self.died is not None and not self.opened:
@@ -272,9 +275,7 @@ class Life:
 
     def _note_death(self, error: BaseException) -> None:
         # Asked first: a daemon that was continued may have been told to stop in the same moment.
-        self.killed_past = self._services.killed_past(str(self._host.key))
-        if self.killed_past is not None:
-            self._end_as_killed()
+        self._look_for_kill()
         if self._over():
             return
         if not isinstance(error, BridgeError):
@@ -283,8 +284,11 @@ class Life:
         self._book.note(last_error=self._services.clean(error).to_json())
         self._services.broker.withdraw(self._host.key, Reason.AGENT_DIED)
 
-    def _end_as_killed(self) -> None:
-        """A person killed it while this daemon was frozen: that was an end, and no death."""
+    def _look_for_kill(self) -> None:
+        """Where a person killed it while this daemon was frozen, it is an end, and no death."""
+        self.killed_past = self._services.killed_past(str(self._host.key))
+        if self.killed_past is None:
+            return
         self._services.broker.withdraw(self._host.key, Reason.KILLED)
         self._host.closing = True
         self._host.because = self.killed_past

@@ -422,7 +422,7 @@ def test_who_was_killed_past_a_frozen_daemon_is_on_record_as_killed(home: Home, 
     with home.running("run", f"say on\n{EVIL}\nhang", "--format", "json") as run:
         assert run.stdout is not None
         key = json.loads(run.stdout.readline())["key"]
-        until(lambda: home.session()["turn"]["lastUpdateAt"])
+        until(lambda: said_something(home.session()))
         pids = [process["pid"] for process in home.session()["processes"]]
         frozen = home.daemon_pid()
         os.kill(frozen, signal.SIGSTOP)
@@ -442,6 +442,23 @@ def test_who_was_killed_past_a_frozen_daemon_is_on_record_as_killed(home: Home, 
     assert home.run("run", "hi", "--session", key).code == 1
     assert home.run("daemon", "restart").code == 0
     assert record_of(home, key)["closeReason"] == "killed"
+
+
+def test_who_was_still_starting_and_is_killed_past_a_frozen_daemon_is_killed(home: Home) -> None:
+    """Without the look in `Life.run`: exit 6, for the agent has died before it was ready."""
+    log = home.path / "agent.log"
+    home.configure(mute=["--silent-start", "--log", str(log)])
+    home.start()
+    with home.running("run", "hi") as run:
+        until(lambda: log.exists() and '"line"' in log.read_text(encoding="utf-8"))
+        key = home.session()["key"]
+        os.kill(home.daemon_pid(), signal.SIGSTOP)
+        assert home.run("kill", key).code == 0
+        os.kill(home.daemon_pid(), signal.SIGCONT)
+        run.communicate(timeout=LIMIT)
+        assert run.returncode == 130
+    row = until(lambda: record_of(home, key))
+    assert (row["state"], row["closeReason"]) == ("closed", "killed")
 
 
 def test_what_a_session_has_spawned_is_killed_past_a_frozen_daemon_with_it(home: Home) -> None:

@@ -597,7 +597,7 @@ def test_a_run_that_waits_for_a_place_says_so(home: Home) -> None:
     first = home.run("run", "hang", "--agent", "fake", "--detach").out.strip()
     with home.running("run", "say there", "--agent", "fake") as second:
         assert second.stderr is not None
-        while b"waiting for one of 1 places" not in (line := second.stderr.readline()):
+        while b"waiting for a place; running now: 1" not in (line := second.stderr.readline()):
             assert line
         assert home.run("kill", first).code == 0
         out, _ = second.communicate(timeout=LIMIT)
