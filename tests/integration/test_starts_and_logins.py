@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.fake_acp import fake_agent
-from tests.integration.daemon_home import LIMIT, PAUSE, Home, daemon_home, failed
+from tests.integration.daemon_home import LIMIT, PAUSE, Home, daemon_home, failed, until
 from tests.integration.machine import MODES, Machine
 
 
@@ -124,7 +124,7 @@ def test_case_97_a_login_lost_in_a_prompt_fails_the_run_with_its_details(tmp_pat
         assert "Authentication required: run login" in said
         # No retry, and nothing that is active, also after a restart of the daemon.
         assert methods(log) == ["initialize", "session/new", "session/prompt"]
-        assert home.status()["sessions"] == []
+        until(lambda: home.status()["sessions"] == [])
         assert home.run("daemon", "stop").code == 0
         (row,) = home.run("sessions", "--all", "--json").json["sessions"]
         assert row["turn"] is None
