@@ -372,7 +372,8 @@ def test_one_daemon_runs_and_start_is_idempotent(home: Home) -> None:
 
 def test_a_frozen_daemon_is_told_in_time_and_killed_past(home: Home) -> None:
     key = key_of(home, "children setsid env-i\nhang")
-    pids = [process["pid"] for process in home.session()["processes"]]
+    processes = home.session()["processes"]
+    pids = [process["pid"] for process in processes]
     frozen = home.daemon_pid()
     # The journal names the session by now: it was written before the agent could say a word.
     os.kill(frozen, signal.SIGSTOP)
@@ -386,7 +387,8 @@ def test_a_frozen_daemon_is_told_in_time_and_killed_past(home: Home) -> None:
     killed = home.run("kill", key[-8:], "--json", limit=20)
     (result,) = killed.json["results"]
     assert (killed.code, result["survivors"]) == (0, [])
-    assert set(result["killed"]) >= set(pids)
+    # Of the children one may have been on its way to another, and gone by itself.
+    assert set(result["killed"]) >= {p["pid"] for p in processes if p["role"] != "child"}
     assert [pid for pid in pids if alive(pid)] == []
     forced = home.run("daemon", "stop", "--force", limit=30)
     assert (forced.code, alive(frozen)) == (0, False)
