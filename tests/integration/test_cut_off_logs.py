@@ -47,6 +47,13 @@ def stored(home: Home) -> list[dict[str, Any]]:
     return [json.loads(line) for (blob,) in rows for line in blob.split(b"\n")]
 
 
+def asked(home: Home) -> Any:
+    """Return the one open question, once its event is on disk: nobody is shown it before that."""
+    question = home.wait_question()
+    until(lambda: "permission_asked" in [event["type"] for event in stored(home)])
+    return question
+
+
 def test_g17_a_turn_cut_off_with_its_question_and_what_waited_behind_it_end_in_the_log(
     tmp_path: Path,
 ) -> None:
@@ -56,7 +63,7 @@ def test_g17_a_turn_cut_off_with_its_question_and_what_waited_behind_it_end_in_t
     """
     with daemon_home(tmp_path) as home:
         key = detach(home, "say one\nask execute run", "--mode", "session")
-        question = home.wait_question()
+        question = asked(home)
         home.run("run", "say two", "--session", key, "--detach")
         crash(home)
         before = stored(home)
@@ -158,7 +165,7 @@ def test_g17_a_daemon_killed_when_it_has_written_the_missing_end_leaves_exactly_
     with daemon_home(tmp_path) as home, nursery(home) as daemons:
         assert daemons.start() is None
         key = detach(home, "say one\nask execute run", "--mode", "session")
-        home.wait_question()
+        asked(home)
         os.kill(home.daemon_pid(), signal.SIGKILL)
         assert killed(daemons.ended())
         assert daemons.start("log.after_commit:1") is None
@@ -179,7 +186,7 @@ def test_g20_a_decision_that_only_the_audit_has_is_the_one_that_the_log_and_the_
     with daemon_home(tmp_path) as home, nursery(home) as daemons:
         assert daemons.start("permission.recorded:1") is None
         key = detach(home, "say one\nask execute run", "--mode", "session")
-        question = home.wait_question()
+        question = asked(home)
         home.run("permissions", "answer", question["id"], "--allow", "--reason", "fine")
         assert killed(daemons.ended())
         (decided,) = [e for e in events(home, key) if e["type"] == "permission_decided"]
