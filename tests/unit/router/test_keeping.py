@@ -59,11 +59,11 @@ async def test_nothing_that_lives_or_works_or_has_it_below_is_deleted(tmp_path: 
     async with world(tmp_path) as w:
         ready, _ = await w.done("say a", one_shot=False)
         await w.is_ready(ready.key)
-        parent = await w.run("wait", one_shot=False)
+        parent = await w.run("wait", one_shot=True)
         await w.diary.has("prompt wait")
         child = await w.run("wait", by=agent_in(parent.key), one_shot=False)
         await w.diary.has("prompt wait", 2)
-        w.agent(parent.key).die()
+        w.agent(parent.key).answer("end_turn")  # were it to die, its child would go with it
         await w.rest(parent.key)
         assert await prune(w) == []
         w.agent(child.key).die()
