@@ -33,11 +33,12 @@ async def ends(session: RuntimeSession, words: str, reason: str = "cancelled") -
 
 
 async def cancel_when_said(session: RuntimeSession, host: Recorder, words: str) -> None:
-    """Run a turn that says `on`, and cancel it then."""
-    before = len(host.updates)
+    """Run a turn that says `on` before its last line, and cancel it then."""
+    before = host.said
+    *first, last = words.split("\n")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ends, session, f"say on\n{words}")
-        await host.until(lambda: len(host.updates) > before)
+        tasks.start_soon(ends, session, "\n".join((*first, "say on", last)))
+        await host.until(lambda: host.said != before)
         session.cancel()
 
 
