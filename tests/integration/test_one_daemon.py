@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -165,14 +166,17 @@ def test_what_cannot_be_proven_is_in_status_until_a_person_has_ended_it(home: Ho
 def test_what_all_of_them_left_is_in_status_before_the_next_start_ends_it(home: Home) -> None:
     done = home.run("run", "children setsid env-i\nhang", "--agent", "fake", "--detach")
     assert done.code == 0, done
-    (row,) = until(lambda: [r for r in home.status()["sessions"] if len(r["processes"]) >= 4])
-    # The agent itself ends with its input.
-    children = [p["pid"] for p in row["processes"] if p["role"] == "child"]
-    until(
-        lambda: all(
-            f'"pid":{pid},' in (home.path / "processes.json").read_text("utf-8") for pid in children
-        )
-    )
+
+    def settled() -> Any:
+        """Return the session once two children are there to stay, and in the journal."""
+        (row,) = home.status()["sessions"]
+        # The agent itself ends with its input.
+        children = [p["pid"] for p in row["processes"] if p["role"] == "child"]
+        text = (home.path / "processes.json").read_text("utf-8")
+        known = all(f'"pid":{pid},' in text for pid in children)
+        return (row, children) if known and len(children) == 2 else None
+
+    row, children = until(settled)
     daemon = home.status()["daemon"]
     shim = next(p["pid"] for p in row["processes"] if p["role"] == "shim")
     parts = [shim, daemon["keeperPid"], daemon["guardPid"], daemon["pid"]]
