@@ -106,9 +106,11 @@ def test_g23_a_state_directory_that_is_open_to_others_is_refused(tmp_path: Path)
 def test_an_unknown_key_is_not_found(home: Home) -> None:
     home.start()
     for words in (("cancel", "nope"), ("kill", "nope"), ("run", "x", "--session", "nope")):
-        failed(home.run(*words), "no_such_session", 4)
-    failed(home.run("permissions", "answer", "nope", "--deny"), "no_such_question", 4)
-    failed(home.run("run", "x", "--agent", "nope"), "no_such_agent", 4)
+        assert "nope" in failed(home.run(*words), "no_such_session", 4)
+    answered = home.run("permissions", "answer", "nope", "--deny")
+    assert "nope" in failed(answered, "no_such_question", 4)
+    assert "nope" in failed(home.run("run", "x", "--agent", "nope"), "no_such_agent", 4)
+    assert home.status()["sessions"] == []
 
 
 def test_a_full_inbox_is_busy(home: Home) -> None:

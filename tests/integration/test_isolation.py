@@ -287,6 +287,7 @@ SHOUTS = {
 def test_g14_what_a_client_sends_holds_up_nobody(
     home: Home, mine: Client, shout: str, *, hello: bool
 ) -> None:
+    daemon = home.daemon_pid()
     with raw(home, hello=hello) as sock:
         talk = threading.Thread(target=_shout, args=(sock, SHOUTS[shout]))
         talk.start()
@@ -295,6 +296,7 @@ def test_g14_what_a_client_sends_holds_up_nobody(
         finally:
             sock.shutdown(socket.SHUT_RDWR)
             talk.join()
+    assert home.status()["daemon"]["pid"] == daemon
 
 
 def _shout(sock: socket.socket, data: bytes) -> None:

@@ -286,8 +286,10 @@ async def test_who_has_ended_leaves_the_journal(tmp_path: Path, observer: "Obser
         async with supervisor(tmp_path) as mine:
             async with mine.launch(spec(observer)) as process:
                 await heard(process)
-                await journal_when(tmp_path, lambda found: KEY in found.trees)
-            await journal_when(tmp_path, lambda found: found.trees == {})
+                journal = await journal_when(tmp_path, lambda found: KEY in found.trees)
+                assert journal.trees[KEY].agent == entry(process.pid)
+            journal = await journal_when(tmp_path, lambda found: found.trees == {})
+            assert journal.daemon == entry(os.getpid())
 
 
 async def test_leaving_the_context_ends_the_tree_also_when_cancelled(
@@ -507,8 +509,10 @@ async def test_a_shim_that_is_killed_leaves_its_members_in_the_journal_until_the
             os.kill(mine.keeper_pid, signal.SIGSTOP)
             os.kill(journal.trees[KEY].shim.pid, signal.SIGKILL)
             await process.exited()
+            assert deep in journal.trees[KEY].members
             await observer.wait_gone()
-            await journal_when(tmp_path, lambda found: found.trees[KEY].members == ())
+            journal = await journal_when(tmp_path, lambda found: found.trees[KEY].members == ())
+            assert not deep.alive()
 
 
 async def test_with_all_helpers_killed_who_had_left_the_tree_is_ended_by_the_record_g5(
@@ -569,8 +573,11 @@ async def test_a_journal_that_cannot_be_written_stops_nobody_g28(
         async with supervisor(tmp_path) as mine, mine.launch(spec(observer)) as process:
             await heard(process)
             await heard(process, "fork plain")
+            (notice,) = mine.notices
+            assert "processes.json cannot be written" in notice
             (tmp_path / "processes.json").rmdir()
-            await journal_when(tmp_path, lambda found: KEY in found.trees)
+            journal = await journal_when(tmp_path, lambda found: KEY in found.trees)
+            assert journal.trees[KEY].agent == entry(process.pid)
 
 
 async def test_the_limit_of_open_files_is_that_of_before(

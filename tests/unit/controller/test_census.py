@@ -104,9 +104,11 @@ def test_the_time_that_it_took_is_plausible() -> None:
 def test_a_stopped_process_shows_as_stopped_g7() -> None:
     with program() as (pid, ticks):
         os.kill(pid, signal.SIGSTOP)
-        wait_for(lambda: look(pid, ticks).state == "stopped")
+        os.waitid(os.P_PID, pid, os.WSTOPPED)
+        assert look(pid, ticks).state == "stopped"
         os.kill(pid, signal.SIGCONT)
-        wait_for(lambda: look(pid, ticks).state in {"running", "sleeping"})
+        os.waitid(os.P_PID, pid, os.WCONTINUED)
+        assert look(pid, ticks).state in {"running", "sleeping"}
 
 
 def test_a_zombie_shows_as_a_zombie_g7() -> None:

@@ -15,9 +15,13 @@ def row(key: str, **fields: Any) -> dict[str, Any]:
     return {"key": key, "turn": None, "queueDepth": 0, "pendingPermissions": 0, **fields}
 
 
-def test_without_work_there_is_nothing_to_ask() -> None:
+def test_only_with_work_there_is_something_to_ask() -> None:
     check_idle([])
     check_idle([row("ready")])
+    for work in ({"queueDepth": 1}, {"pendingPermissions": 1}):
+        with pytest.raises(BridgeError) as caught:
+            check_idle([row("ready"), row("busy", **work)])
+        assert caught.value.data["sessions"] == ["busy"]
 
 
 def test_what_would_be_cancelled_is_named() -> None:

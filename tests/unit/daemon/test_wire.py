@@ -9,8 +9,10 @@ from acpbridge.errors import BridgeError
 @pytest.mark.parametrize(
     ("mine", "theirs"), [("0.1.0", "0.1.0"), ("0.1.0", "0.10.0"), ("1.2", "1.2.0"), ("1.0b", "1.0")]
 )
-def test_the_same_and_a_newer_daemon_will_do(mine: str, theirs: str) -> None:
+def test_the_same_and_a_newer_daemon_will_do_if_it_speaks_alike(mine: str, theirs: str) -> None:
     check_versions(mine, theirs, WIRE_VERSION)
+    with pytest.raises(BridgeError):
+        check_versions(mine, theirs, WIRE_VERSION + 1)
 
 
 @pytest.mark.parametrize(

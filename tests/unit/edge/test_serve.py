@@ -24,6 +24,7 @@ class Client:
         self._end = end
         self._rest = b""
         self.session = ""
+        self.over = False  # the service has ended
 
     async def send(self, *messages: dict[str, Any]) -> None:
         """Send messages in one piece."""
@@ -82,6 +83,7 @@ async def client(*, opened: bool = True) -> AsyncIterator[Client]:
                     one.session = result["result"]["sessionId"]
                 yield one
                 await ours.aclose()
+            one.over = True
     finally:
         await theirs.aclose_both()
         await ours.aclose_both()
@@ -192,6 +194,8 @@ async def test_the_end_of_the_input_ends_a_turn_and_the_service_a25() -> None:
     async with client() as one:
         await one.send(one.prompt(1, "hang"))
         await one.receive()
+        assert not one.over
+    assert one.over
 
 
 @pytest.mark.parametrize(

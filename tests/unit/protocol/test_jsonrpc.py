@@ -592,7 +592,8 @@ def test_a_forgotten_request_takes_no_answer() -> None:
     peer = Peer()
     number, _ = peer.request("m", {})
     peer.forget(number)
-    noise(peer, line({"jsonrpc": "2.0", "id": number, "result": 1}))
+    assert noise(peer, line({"jsonrpc": "2.0", "id": number, "result": 1})).reason
+    assert peer.outbox == []
 
 
 @pytest.mark.parametrize("silent", [True, False])

@@ -124,7 +124,7 @@ async def test_whoever_follows_a_deleted_session_is_told(tmp_path: Path) -> None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(refused, "no_such_session", following.read())
             await anyio.wait_all_tasks_blocked()
-            await prune(w)
+            assert await prune(w) == [key]
 
 
 async def test_what_cannot_be_deleted_is_there_again(tmp_path: Path) -> None:

@@ -303,6 +303,8 @@ async def test_agents_may_not_allow_by_rule(tmp_path: Path) -> None:
         (top,) = await family(w, 0)
         run = w.run("say a", by=agent_in(top), on_permission=OnPermission.ALLOW)
         await refused("permission_denied", run)
+        rows = await w.router.sessions(OPERATOR, everything=True)
+        assert [row["key"] for row in rows] == [str(top)], "nothing was begun"
 
 
 async def test_case_139_an_agent_sees_its_lineage_and_touches_what_is_below(

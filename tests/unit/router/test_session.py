@@ -733,6 +733,7 @@ async def test_kill_while_starting(tmp_path: Path) -> None:
         queued = await w.run("say b", key=receipt.key)
         await w.diary.has("start")
         await kill_is_total(w, receipt.key, receipt, queued)
+        assert "prompt say a" not in w.diary.lines
 
 
 @pytest.mark.parametrize("word", ["wait", "stone", "late"])
@@ -772,6 +773,7 @@ async def test_kill_without_a_process(tmp_path: Path) -> None:
         receipt, _ = await w.done("say a")
         await w.rest(receipt.key)
         await kill_is_total(w, receipt.key)
+        assert w.diary.lines.count("start") == 1
 
 
 async def test_kill_with_an_open_question(tmp_path: Path) -> None:
@@ -779,6 +781,8 @@ async def test_kill_with_an_open_question(tmp_path: Path) -> None:
         receipt = await w.run("ask 3")
         await w.questions(3)
         await kill_is_total(w, receipt.key, receipt)
+        decided = [e for e in await w.events(receipt.key) if e["type"] == "permission_decided"]
+        assert [event["effect"] for event in decided] == ["cancel"] * 3
 
 
 async def test_two_kills_at_once_and_a_cancel(tmp_path: Path) -> None:

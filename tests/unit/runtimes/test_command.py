@@ -141,7 +141,7 @@ def test_a_command_that_looks_right_and_is_missing_names_the_one_that_works() ->
 
 
 def test_the_path_is_the_agents_and_not_the_daemons(tmp_path: Path) -> None:
-    missing(definition("sh"), {"PATH": str(tmp_path)})
+    assert missing(definition("sh"), {"PATH": str(tmp_path)}).data["program"] == "sh"
 
 
 def test_a_python_agent_is_served_by_the_package_from_outside_its_directory(

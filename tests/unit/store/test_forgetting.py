@@ -130,6 +130,7 @@ async def test_whoever_follows_it_is_told_and_does_not_wait_for_ever(tmp_path: P
                 await log.forget(key)
                 log.drop(key)
         await refused("no_such_session", behind.read())
+    assert sessions_in(tmp_path) == set()
 
 
 async def test_g17_a_number_is_not_used_again_for_one_that_is_kept_after_all(

@@ -445,6 +445,7 @@ async def test_after_the_end_nothing_is_answered_any_more() -> None:
         await raw.end.aclose()
         await connection.closed.wait()
         await raw.quiet()
+        assert connection._scopes == {}
 
 
 async def test_leaving_fails_requests_that_other_tasks_wait_for() -> None:

@@ -39,7 +39,9 @@ async def test_lines_stay_above_rows_that_change() -> None:
 async def test_a_long_line_of_talk_goes_on_indented() -> None:
     async with watched(20) as terminal, LiveScreen(terminal.tty) as screen:
         await screen.say("warning: one two three four\n  a row  of words that are long")
-        await terminal.sees("warning: one two\n  three four\n  a row  of words\n    that are long")
+        wanted = "warning: one two\n  three four\n  a row  of words\n    that are long"
+        await terminal.sees(wanted)
+        assert terminal.shown.text.strip() == wanted
 
 
 async def test_keys_are_not_echoed_into_rows_that_change() -> None:
@@ -93,6 +95,7 @@ async def test_output_is_drawn_above_a_line_that_is_typed() -> None:
         await terminal.sees("news\n> half a")
         terminal.type("line")
         await terminal.sees("news\n> half a line")
+        assert terminal.shown.text.count("half") == 1
 
 
 async def test_a_question_over_a_typed_line_keeps_what_was_typed() -> None:
@@ -126,6 +129,7 @@ async def test_a_line_that_is_taken_back_leaves_nothing() -> None:
                 await terminal.sees("answer: ye")
             await prompt.show("decided elsewhere")
         await terminal.until(lambda: terminal.shown.text == "decided elsewhere")
+    assert "answer" not in terminal.shown.text
 
 
 async def test_a_long_line_is_shown_around_its_cursor() -> None:
@@ -222,6 +226,7 @@ async def test_another_size_is_drawn_anew() -> None:
         terminal.resize(30, 9)
         os.kill(os.getpid(), signal.SIGWINCH)
         await terminal.sees("29 by 7")
+        assert "39 by 10" not in terminal.shown.text
 
 
 async def test_at_once_means_without_a_wait() -> None:

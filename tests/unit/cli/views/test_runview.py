@@ -365,6 +365,7 @@ async def test_a_thought_that_never_ends_its_line_is_shown_in_parts() -> None:
         for _ in range(40):
             await view.event(thought("and " * 50))
         await terminal.sees("· first")  # it has left the region, which shows an end only
+        assert terminal.shown.text.count("· first") == 1
         await view.end()
 
 
