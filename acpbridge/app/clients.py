@@ -1,7 +1,7 @@
 """The control socket, on which clients come to what was opened."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 from acpbridge.app.opening import Opened
 from acpbridge.app.setup import Setup
@@ -45,9 +45,10 @@ async def serve_clients(
         faults=setup.faults,
     )
     server = Server(opened.router, duties)
-    listener = await unix.listen(socket)
-    async with (
-        listener,
-        background(lambda: keep_listening(socket, listener, server.listen, mine)),
-    ):
-        yield server
+    with closing(server):
+        listener = await unix.listen(socket)
+        async with (
+            listener,
+            background(lambda: keep_listening(socket, listener, server.listen, mine)),
+        ):
+            yield server

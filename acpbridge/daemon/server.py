@@ -6,7 +6,7 @@ inside a supervised tree is an agent, whatever it says. Below is `RouterApi`; no
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from itertools import count
 from typing import Any, Final
 
@@ -89,18 +89,25 @@ class Server:
         return None if self._door.clients else self._left_at
 
     async def listen(self, listener: SocketListener) -> None:
-        """Take clients until cancelled; where there is no room they may do but little (G28)."""
-        with ExitStack() as stack:
-            stack.callback(self._door.close)
-            async with anyio.create_task_group() as tasks:
-                while True:
-                    try:
-                        stream = await listener.accept()
-                    except (OSError, anyio.BrokenResourceError) as error:
-                        self._door.give_up(error)
-                        await anyio.sleep(ACCEPT_PAUSE)
-                        continue
-                    tasks.start_soon(self._serve_one, stream, await self._door.enter())
+        """Take clients until cancelled; where there is no room they may do but little (G28).
+
+        When the listener is closed nobody else comes in, and those who are in are served on.
+        """
+        async with anyio.create_task_group() as tasks:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except anyio.ClosedResourceError:
+                    return
+                except (OSError, anyio.BrokenResourceError) as error:
+                    self._door.give_up(error)
+                    await anyio.sleep(ACCEPT_PAUSE)
+                    continue
+                tasks.start_soon(self._serve_one, stream, await self._door.enter())
+
+    def close(self) -> None:
+        """Give back the descriptors in reserve, once nobody is served any more."""
+        self._door.close()
 
     async def _serve_one(self, stream: SocketStream, slot: Slot | None) -> None:
         try:

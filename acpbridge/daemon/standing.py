@@ -69,6 +69,8 @@ async def keep_listening(
             log.warning("the socket was gone and is bound again", path=str(path))
             bound = _file(path)
             tasks.start_soon(functools.partial(_serve, again, listen))
+            await listener.aclose()  # nobody can come by it any more; who came is served on
+            listener = again
 
 
 async def _serve(listener: SocketListener, listen: Listen) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.conftest import descendants
 from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, failed, until, wait_gone
+from tests.integration.traffic import client
 
 RACERS = 8
 
@@ -81,6 +82,21 @@ def test_g9_a_socket_that_was_removed_is_bound_again_by_the_daemon_that_runs(hom
     status = home.run("status", "--json")
     assert (status.code, status.json["daemon"]["pid"]) == (0, pid)
     assert [row["key"] for row in status.json["sessions"]] == [done.out.strip()]
+
+
+def test_a_socket_that_is_removed_again_and_again_costs_no_descriptors_g9(home: Home) -> None:
+    """Without `aclose` in `keep_listening` each time leaves one; who is in is served on."""
+    pid = started(home)
+    open_files = Path(f"/proc/{pid}/fd")
+    with client(home) as early:
+        until(lambda: early.call("status")["daemon"])
+        before = len(list(open_files.iterdir()))
+        for _ in range(3):
+            (home.path / "daemon.sock").unlink()
+            until((home.path / "daemon.sock").exists)
+        assert home.status()["daemon"]["pid"] == pid
+        until(lambda: len(list(open_files.iterdir())) <= before)
+        assert early.call("status")["daemon"]["pid"] == pid
 
 
 @pytest.mark.parametrize("what", ["lock", "directory"])
