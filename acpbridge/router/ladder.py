@@ -62,6 +62,17 @@ async def descend(
     return turn.rung
 
 
+async def descend_alone(
+    turn: Turn, agent: RuntimeSession, grace: float, leave: Callable[[], None]
+) -> None:
+    """End a turn for which nobody waits here, as the last thing that a task does."""
+    try:
+        await descend(turn, agent, grace, leave)
+    except Exception:
+        # The top of a task.
+        log.exception("a turn could not be ended", run=turn.run_id)
+
+
 async def _close(turn: Turn, agent: RuntimeSession, grace: float) -> None:
     """Have the agent free its session, for as long as the turn is not over."""
     with anyio.move_on_after(grace) as scope:

@@ -4,14 +4,11 @@ from collections.abc import Callable
 from typing import Final
 
 import anyio
-import structlog
 
 from acpbridge.router.host import Host
-from acpbridge.router.ladder import descend
+from acpbridge.router.ladder import descend_alone
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import RuntimeSession
-
-log = structlog.get_logger(__name__)
 
 # Between two rungs of the ladder for a turn that ran into its own limit. Seconds.
 TIMEOUT_GRACE: Final = 2.0
@@ -35,8 +32,4 @@ async def watch_time(
         return  # somebody was faster
     turn.timed_out = True
     host.mark_cancelling(turn)
-    try:
-        await descend(turn, agent, TIMEOUT_GRACE, leave)
-    except Exception:
-        # The top of a task.
-        log.exception("a turn beyond its limit could not be ended", run=turn.run_id)
+    await descend_alone(turn, agent, TIMEOUT_GRACE, leave)

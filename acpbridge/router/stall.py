@@ -14,7 +14,7 @@ import structlog
 from acpbridge.errors import BridgeError
 from acpbridge.model.sessions import WaitsFor
 from acpbridge.router.host import Host
-from acpbridge.router.ladder import descend
+from acpbridge.router.ladder import descend_alone
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import RuntimeSession
@@ -49,11 +49,7 @@ async def watch_stall(
     turn.verdict = _error(seconds, limit)
     log.warning("a turn has stalled", key=str(host.key), run=turn.run_id, seconds=round(seconds))
     host.mark_cancelling(turn)
-    try:
-        await descend(turn, agent, STALL_GRACE, leave)
-    except Exception:
-        # The top of a task.
-        log.exception("a turn that has stalled could not be ended", run=turn.run_id)
+    await descend_alone(turn, agent, STALL_GRACE, leave)
 
 
 async def _stalled(

@@ -6,23 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
 from acpbridge.config.snapshot import Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.sessions import SessionState
 from acpbridge.router.api import PruneRequest, RestartRequest, Span
-from tests.unit.router.world import OPERATOR, World, agent_in, until, world
+from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
 
 EVERYTHING = PruneRequest()
-
-
-async def refused(code: str, awaitable: Any) -> BridgeError:
-    with pytest.raises(BridgeError) as caught:
-        await awaitable
-    assert caught.value.code == code
-    return caught.value
 
 
 async def prune(w: World, **what: Any) -> list[SessionKey]:

@@ -18,8 +18,8 @@ from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionSt
 from acpbridge.router import family as families
 from acpbridge.router.api import RestartRequest
 from acpbridge.runtimes.base import New
-from tests.unit.router.test_router import family, refused
-from tests.unit.router.world import OPERATOR, World, agent_in, until, world
+from tests.unit.router.test_router import family
+from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
 
 
 async def ended(w: World, key: SessionKey) -> tuple[SessionState, CloseReason | None]:

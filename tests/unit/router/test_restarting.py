@@ -5,25 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.sessions import Outcome, SessionState
 from acpbridge.router.api import RestartReceipt, RestartRequest
 from acpbridge.runtimes.base import New, Resume
-from tests.unit.router.world import OPERATOR, World, agent_in, until, world
+from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
 
 
 async def restart(w: World, key: SessionKey, **how: Any) -> RestartReceipt:
     return await w.router.restart(RestartRequest(str(key), **how), OPERATOR)
-
-
-async def refused(code: str, awaitable: Any) -> BridgeError:
-    with pytest.raises(BridgeError) as caught:
-        await awaitable
-    assert caught.value.code == code
-    return caught.value
 
 
 async def test_an_idle_one_shot_session_gets_a_process_that_stays(tmp_path: Path) -> None:

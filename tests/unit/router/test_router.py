@@ -20,7 +20,7 @@ from acpbridge.model.sessions import CloseReason, Outcome, SessionState
 from acpbridge.router import ending
 from acpbridge.router.directory import Directory
 from acpbridge.router.session import Session
-from tests.unit.router.world import OPERATOR, World, agent_in, until, world
+from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
 
 ROW = {
     "key",
@@ -46,13 +46,6 @@ ROW = {
     "closeReason",
 }
 PROCESS = {"pid", "ppid", "name", "state", "rssBytes", "cpuSeconds", "startedAt", "role"}
-
-
-async def refused(code: str, awaitable: Any) -> BridgeError:
-    with pytest.raises(BridgeError) as caught:
-        await awaitable
-    assert caught.value.code == code
-    return caught.value
 
 
 async def family(w: World, depth: int = 2) -> list[SessionKey]:

@@ -9,8 +9,8 @@ from acpbridge.config.snapshot import Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.sessions import Outcome
 from acpbridge.router.standstill import stands_still
-from tests.unit.router.test_router import family, refused
-from tests.unit.router.world import World, agent_in, world
+from tests.unit.router.test_router import family
+from tests.unit.router.world import World, agent_in, refused, world
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ first word; `Diary` says what was done to agents, and lets a test wait for it.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from acpbridge.config.snapshot import Config, Limits
 from acpbridge.controller.census import ProcessInfo
@@ -67,6 +68,14 @@ OWN_GRACE = 0.05
 
 def agent_in(key: SessionKey) -> Requester:
     return Requester(Role.AGENT, key, pid=9, uid=1000, client_id="inside")
+
+
+async def refused(code: str, awaitable: Awaitable[Any]) -> BridgeError:
+    """Check that something is refused, with a code."""
+    with pytest.raises(BridgeError) as caught:
+        await awaitable
+    assert caught.value.code == code
+    return caught.value
 
 
 async def until(condition: Callable[[], Any]) -> None:
