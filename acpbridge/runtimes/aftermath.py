@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from acpbridge.protocol.acp import update_kind
+from acpbridge.protocol.acp import LONGEST_ID, update_kind
 
 # The pieces of a stream that runs out come a few tens of milliseconds apart. Seconds.
 QUIET: Final = 0.25
@@ -19,7 +19,7 @@ QUIET: Final = 0.25
 # An agent that never is quiet keeps nobody from prompting it. Seconds.
 QUIET_LIMIT: Final = 2.0
 
-# Ids of tool calls that are remembered: more than any turn has left behind.
+# Ids of tool calls that are remembered, of the turn and of those before it: more than any has.
 REMEMBERED: Final = 512
 
 # What an agent may tell at any time: it proves no work on a prompt.
@@ -38,7 +38,7 @@ class Aftermath:
     """Tells what belongs to a cancelled turn of one session."""
 
     def __init__(self) -> None:
-        self._calls = set[str]()
+        self._calls: OrderedDict[str, None] = OrderedDict()
         self._past: OrderedDict[str, None] = OrderedDict()
         self._last: float | None = None
 
@@ -52,9 +52,8 @@ class Aftermath:
         if not cancelled:
             return
         self._last = anyio.current_time()
-        self._past |= dict.fromkeys(self._calls)
-        while len(self._past) > REMEMBERED:
-            self._past.popitem(last=False)
+        for call in self._calls:
+            _remember(self._past, call)
 
     async def over(self) -> None:
         """Wait until the agent is quiet, if its last turn was cancelled; but not for ever."""
@@ -69,14 +68,14 @@ class Aftermath:
         late = self._last is not None
         if late and kind not in OF_NO_TURN:
             self._last = anyio.current_time()
-        if not isinstance(call, str):
+        if not isinstance(call, str) or len(call) > LONGEST_ID:
             return late
         if kind == "tool_call" and not late:
             self._past.pop(call, None)  # announced anew: some agents count from one in every turn
         if late:
-            self._past[call] = None
+            _remember(self._past, call)
         elif call not in self._past:
-            self._calls.add(call)
+            _remember(self._calls, call)
         return call in self._past
 
     def is_late_question(self, call: str) -> bool:
@@ -87,3 +86,10 @@ class Aftermath:
         """Return how much of a time is left since the agent was last heard."""
         assert self._last is not None
         return self._last + seconds - anyio.current_time()
+
+
+def _remember(calls: OrderedDict[str, None], call: str) -> None:
+    """Take in the id of a tool call; the oldest is forgotten for it."""
+    calls[call] = None
+    while len(calls) > REMEMBERED:
+        calls.popitem(last=False)
