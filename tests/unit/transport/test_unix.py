@@ -19,11 +19,13 @@ HANG = 10
 
 # Connects, hands its end of the connection to its child, and goes as soon as it is told to.
 CLIENT = """
-import os, socket, sys
+import os, select, socket, sys
 peer = socket.socket(socket.AF_UNIX)
 peer.connect(sys.argv[1])
 if os.fork() == 0:
-    sys.stdin.read()  # the child keeps the connection until its own input ends
+    end = select.poll()
+    end.register(0, 0)  # for the end of the input alone: the line is its parent's to read
+    end.poll()  # until then the child keeps the connection
     os._exit(0)
 sys.stdin.readline()
 """
