@@ -33,6 +33,14 @@ class ToolKind(StrEnum):
     OTHER = "other"
 
 
+class Source(StrEnum):
+    """Where a question comes from: what the bridge itself will do is known for certain."""
+
+    AGENT = "agent"
+    FILES = "fs"
+    TERMINAL = "terminal"
+
+
 class OnPermission(StrEnum):
     """The rule for one run: `--on-permission`."""
 
@@ -68,6 +76,9 @@ class ToolSubject:
         locations: paths that the agent names.
         content: the agent's content blocks (diffs, text), JSON.
         changed: what differs from the announcement ("kind", "rawInput"); rules do not apply then.
+        tool: the tool's own name, "" where nobody said it.
+        server: the MCP server that the tool is of, "" where nobody said it.
+        source: who will act on the answer: the agent by itself, or the bridge for it.
     """
 
     tool_call_id: str
@@ -78,6 +89,9 @@ class ToolSubject:
     locations: tuple[str, ...] = ()
     content: tuple[Mapping[str, Any], ...] = ()
     changed: tuple[str, ...] = ()
+    tool: str = ""
+    server: str = ""
+    source: Source = Source.AGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,8 @@ class PermissionRequest:
         run_rule: what the run says of permissions.
         ask: the question itself.
         allow_bypass: whether a person may pick a mode in which nobody is asked any more.
+        label: of the session, "" without one.
+        roots: directories of the session, the one it works in first; absolute.
     """
 
     id: str
@@ -118,6 +134,8 @@ class PermissionRequest:
     run_rule: OnPermission
     ask: PermissionAsk
     allow_bypass: bool = False
+    label: str = ""
+    roots: tuple[str, ...] = ()
 
 
 class Reason(StrEnum):

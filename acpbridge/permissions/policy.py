@@ -7,9 +7,7 @@ malformed is refused, and nothing here ever selects an option that lasts.
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from acpbridge.errors import BridgeError
@@ -25,6 +23,7 @@ from acpbridge.model.permission import (
     Reason,
     ToolKind,
 )
+from acpbridge.permissions.verdict import Ruling, Verdict
 
 # An id or a name is a word or a sentence; what is longer is there to hide something.
 LONGEST_WORD: Final = 256
@@ -40,26 +39,6 @@ _NO_LETTER = re.compile(r"[^a-z]+")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _REJECTS: Final = (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS)
-
-
-class Ruling(StrEnum):
-    """What the rules want of a request."""
-
-    DENY = "deny"
-    ASK = "ask"
-    ALLOW = "allow"
-
-
-# Deny beats ask beats allow, whatever the order in which the rules were read.
-_STRICTEST_FIRST: Final = (Ruling.DENY, Ruling.ASK, Ruling.ALLOW)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the rules want, and the id of the rule that decided it."""
-
-    effect: Ruling
-    rule: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +79,6 @@ def _doubt(request: PermissionRequest) -> str:
     if subject.kind is ToolKind.SWITCH_MODE:
         return "switch_mode"
     return "changed_since_announced" if subject.changed else ""
-
-
-def merge(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the strictest of several verdicts; of equals the first, of none: ask."""
-    found = list(verdicts)
-    for ruling in _STRICTEST_FIRST:
-        for verdict in found:
-            if verdict.effect is ruling:
-                return verdict
-    return Verdict(Ruling.ASK, "no_match")
 
 
 def choose(ask: PermissionAsk, ruling: Ruling) -> Choice:

@@ -12,7 +12,6 @@ import structlog
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Event, Fact, Update
-from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import (
     Decision,
     Effect,
@@ -21,7 +20,7 @@ from acpbridge.model.permission import (
     PermissionRequest,
     Reason,
 )
-from acpbridge.model.sessions import Outcome, TurnState
+from acpbridge.model.sessions import Outcome, SessionRecord, TurnState
 from acpbridge.protocol.content import without_bytes
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn
@@ -49,7 +48,7 @@ class Host:
     """The host of one session's runtime.
 
     Args:
-        key: its address.
+        record: of the session, as it was made.
         services: what it works with.
         allow_bypass: whether a person may let the agent enter a mode in which nobody is asked.
 
@@ -61,8 +60,11 @@ class Host:
         because: why it is being ended, told with the turn that ends with it; None is not told.
     """
 
-    def __init__(self, key: SessionKey, services: Services, *, allow_bypass: bool = False) -> None:
-        self.key = key
+    def __init__(
+        self, record: SessionRecord, services: Services, *, allow_bypass: bool = False
+    ) -> None:
+        self.key = record.key
+        self._roots = (record.cwd, *record.additional_directories)
         self._services = services
         self._allow_bypass = allow_bypass
         self.turn: Turn | None = None
@@ -109,6 +111,7 @@ class Host:
             run_rule=OnPermission.ASK if turn is None else turn.request.on_permission,
             ask=ask,
             allow_bypass=self._allow_bypass,
+            roots=self._roots,
         )
         if turn is None:
             return await self._services.broker.ask(request, self._why_withdrawn)

@@ -22,19 +22,17 @@ from acpbridge.model.permission import (
 )
 from acpbridge.permissions.policy import (
     Choice,
-    Ruling,
-    Verdict,
     choose,
     denial,
     effect_of,
     judge,
-    merge,
     names_bypass,
     names_mode,
     pick,
     still_valid,
     the_allow_once,
 )
+from acpbridge.permissions.verdict import Ruling, Verdict, merge
 
 ALLOW = Option("allow", "Allow", OptionKind.ALLOW_ONCE)
 ALWAYS = Option("always", "Always allow", OptionKind.ALLOW_ALWAYS)

@@ -1,0 +1,1 @@
+"""The policy language: rules of the user's, read strictly, evaluated purely."""

@@ -1,0 +1,42 @@
+"""What the rules want of a request, and how several of them come to one. Pure.
+
+Deny beats ask beats allow, whatever the order: with the first match, moving a rule would change
+what is safe, and which of two rules is the more special nobody can foresee.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Ruling(StrEnum):
+    """What a rule, or all of them, want of a request."""
+
+    DENY = "deny"
+    ASK = "ask"
+    ALLOW = "allow"
+
+
+_STRICTEST_FIRST: Final = (Ruling.DENY, Ruling.ASK, Ruling.ALLOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rules want, and the id of the rule that decided it."""
+
+    effect: Ruling
+    rule: str
+
+
+NO_MATCH: Final = Verdict(Ruling.ASK, "no_match")
+
+
+def merge(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the strictest of several verdicts; of equals the first, of none: ask."""
+    found = list(verdicts)
+    for ruling in _STRICTEST_FIRST:
+        for verdict in found:
+            if verdict.effect is ruling:
+                return verdict
+    return NO_MATCH
