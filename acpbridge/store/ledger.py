@@ -209,9 +209,10 @@ class Ledger:
     ) -> RecoveryReport:
         """End what only a living daemon could go on with; once, at the daemon's start.
 
-        Sessions: running and starting become interrupted, ready and stopping idle. Runs
-        under way become interrupted, open questions cancelled: never allowed. One that was decided
-        before the end keeps that decision.
+        Sessions: running and starting become interrupted, ready and stopping idle, and so does one
+        that is running by its record and has no run under way. Runs under way become interrupted,
+        open questions cancelled: never allowed. One that was decided before the end keeps that
+        decision.
 
         Args:
             now: ISO 8601, UTC.

@@ -202,8 +202,13 @@ def _read_keyed(row: tuple[str, str]) -> SessionRecord:
 def _recover_sessions(
     connection: sqlite3.Connection, killed: Mapping[str, CloseReason]
 ) -> Iterator[SessionRecord]:
+    under_way = "SELECT DISTINCT session_key FROM runs WHERE outcome IS NULL"
+    busy = {key for (key,) in connection.execute(under_way)}
     for (text,) in connection.execute(SESSIONS).fetchall():
         record = read_session(text)
+        if record.state is SessionState.RUNNING and str(record.key) not in busy:
+            # Its turn was on record as over; that it was ready again could not be written any more.
+            record = replace(record, state=SessionState.READY)
         reason = killed.get(str(record.key))
         if reason is not None and record.state is not SessionState.CLOSED:
             after = replace(record, state=SessionState.CLOSED, close_reason=reason)

@@ -99,7 +99,9 @@ def test_systemd_finds_no_fault_in_the_unit(home: Home) -> None:
     argv = ["systemd-analyze", "verify", "--user", "--man=no", str(unit)]
     env = home.env | {"XDG_RUNTIME_DIR": str(runtime)}
     done = subprocess.run(argv, env=env, capture_output=True, check=False, timeout=30)
-    assert (done.returncode, done.stderr.decode()) == (0, "")
+    # Of the units that this machine has besides, it may have something to say too.
+    said = [line for line in done.stderr.decode().splitlines() if unit.name in line]
+    assert (done.returncode, said) == (0, [])
 
 
 @pytest.mark.timeout(180)

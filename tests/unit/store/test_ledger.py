@@ -240,6 +240,22 @@ async def test_recovery_ends_what_only_a_living_daemon_could_go_on_with(tmp_path
         assert (again.sessions, again.runs, again.questions) == ((), (), ())
 
 
+async def test_a_session_whose_run_was_on_record_as_over_was_not_interrupted(
+    tmp_path: Path,
+) -> None:
+    """A disk can fill up between the two; without `busy`: `interrupted`."""
+    session = a_session(SessionState.RUNNING)
+    run = a_run(session.key)
+    async with Ledger(tmp_path) as ledger:
+        await ledger.put_session(session)
+        await ledger.put_run(run)
+        await ledger.finish_run(run.run_id, Outcome.COMPLETED, "end_turn", None, NOW)
+    async with Ledger(tmp_path) as ledger:
+        report = await ledger.recover(NOW)
+        assert [record.state for record in report.sessions] == [SessionState.IDLE]
+        assert [record.state for record in await ledger.sessions()] == [SessionState.IDLE]
+
+
 async def test_who_was_killed_past_the_earlier_daemon_is_closed(tmp_path: Path) -> None:
     running, closed = a_session(SessionState.RUNNING), a_session(SessionState.CLOSED)
     run = a_run(running.key)
