@@ -192,6 +192,7 @@ class Measure:
     descriptors: int
     threads: int
     rss: int
+    kinds: dict[str, int]
 
 
 def measure(world: World) -> Measure:
@@ -211,8 +212,17 @@ def _measure(world: World) -> Measure:
     assert daemon is not None
     lines = (world_line.split() for world_line in _proc(daemon.pid, "status").splitlines())
     values = {line[0]: line[1] for line in lines if len(line) > 1}
-    open_now = len(list(_fds(daemon.pid)))
-    return Measure(open_now, int(values["Threads:"]), int(values["VmRSS:"]) * 1024)
+    kinds = Counter(_kind(f"/proc/{daemon.pid}/fd/{fd}") for fd in _fds(daemon.pid))
+    rss = int(values["VmRSS:"]) * 1024
+    return Measure(kinds.total(), int(values["Threads:"]), rss, dict(kinds))
+
+
+def _kind(fd: str) -> str:
+    """Return what a descriptor is, for whoever looks for one too many."""
+    try:
+        return os.readlink(fd).partition(":")[0].rpartition("/")[2]  # noqa: PTH115
+    except OSError:
+        return "gone"
 
 
 @dataclass

@@ -119,6 +119,7 @@ def _storm(result: Result, world: World, lanes: list[Lane]) -> None:
     _quiet(lanes)
     injector.run([Fault(limit, "kill_daemon", 0, 0.0, 0)])
     _warm_up(world, lanes, fill=result.seconds >= MEASURED)
+    oracle.orphans(world)  # waits: whoever ended by itself leaves its tree for some seconds
     result.base = oracle.measure(world)
     lanes[0].pause.clear()
     injector.run([fault for fault in result.plan if fault.at >= limit])
