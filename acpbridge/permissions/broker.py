@@ -229,10 +229,11 @@ class PermissionBroker:
             return
         if entry.claim is not None:
             return
-        entry.rule = verdict.rule
+        entry.rule, entry.policy_sha256 = verdict.rule, verdict.policy_sha256
         choice = policy.choose(entry.request.ask, verdict.effect)
         if choice.effect is not None:
-            decision = Decision(choice.effect, choice.option_id, choice.reason, verdict.rule)
+            reason = verdict.reason if choice.reason is Reason.RULE else choice.reason
+            decision = Decision(choice.effect, choice.option_id, reason, verdict.rule)
             entry.decide(Claim(decision, self._now()))
 
     def _question(self, entry: Entry) -> Question:
@@ -259,7 +260,8 @@ class PermissionBroker:
 
         def fields() -> dict[str, Any]:
             latency = self._clock.monotonic() - entry.started
-            return decision_fields(request, entry.rule, decision, claim.requester, latency)
+            sha256 = entry.policy_sha256
+            return decision_fields(request, entry.rule, sha256, decision, claim.requester, latency)
 
         allows = decision.effect is Effect.ALLOW
         recorded = await self._recorded("permission_decided", fields, durable=allows)
