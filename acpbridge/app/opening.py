@@ -151,6 +151,7 @@ def _session_log(base: Base) -> SessionLog:
         base.redactor.json_line,
         base.setup.faults,
         on_failure=base.store_failed,
+        searcher=base.redactor,
     )
 
 
