@@ -155,7 +155,13 @@ class SessionLog:
             await stream.news()
 
     def follow(
-        self, key: SessionKey, after: int = 0, *, live: bool = True, stored: bool = False
+        self,
+        key: SessionKey,
+        after: int = 0,
+        *,
+        live: bool = True,
+        stored: bool = False,
+        replay: bool = False,
     ) -> Follower:
         """Return a cursor over the session's events with numbers greater than `after`.
 
@@ -164,11 +170,13 @@ class SessionLog:
             after: number of the last event that is not wanted.
             live: whether it waits for what comes; else it ends with what is on disk now.
             stored: whether it reads the stored, redacted copy alone.
+            replay: whether it reads that of what is on disk by now, for somebody who came later.
         """
         session = self._sessions[key]
         stream = session.stream
         upto = None if live else stream.committed
-        return Follower(stream, session.writer.history, after, upto=upto, stored=stored)
+        history, replayed = session.writer.history, stream.committed if replay else 0
+        return Follower(stream, history, after, upto=upto, stored=stored, replayed=replayed)
 
     async def number_before(self, key: SessionKey, at: str) -> int:
         """Return the number of the last event before a moment, 0 if there is none.
