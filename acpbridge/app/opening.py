@@ -96,7 +96,7 @@ async def open_router(
     audit = _audit(base)
     try:
         errands = _errands(base, supervisor)
-        async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
+        async with _ledger(base) as ledger, session_log, supervisor, errands:
             now = base.clock.wall().isoformat(timespec="milliseconds")
             decided = partial(last_decisions, paths.audit)
             await ledger.recover(now, killed.noted(paths.killed), decided)
@@ -141,6 +141,10 @@ def _audit(base: Base) -> Audit:
         hint = f"Free disk space, or make sure that {path} can be written; then run again."
         message = f"The audit {path} cannot be opened: {error.strerror}."
         raise BridgeError("store_full", message, hint=hint) from None
+
+
+def _ledger(base: Base) -> Ledger:
+    return Ledger(base.setup.paths.home, base.setup.faults, base.redactor.value)
 
 
 def _session_log(base: Base) -> SessionLog:

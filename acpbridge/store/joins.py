@@ -191,10 +191,12 @@ class Joins:
         pieces = (*stream.pieces, _Piece(seq, leaf, "", text))
         joined = stream.before + "".join(piece.rest for piece in pieces)
         spans = self._searcher.spans(joined)
-        cut = self._cut(joined, spans, len(stream.before))
-        before = joined[:cut][-_BEFORE:]
+        begins = self._begins(joined, spans)
+        cut = max(begins, len(stream.before))  # what is before it is on disk
+        first = max(0, begins - _GUARD)
+        before = joined[min(first, max(0, cut - _BEFORE)) : cut]
         if len(joined) - cut > max(HELD, self._searcher.longest):
-            before = joined[max(0, cut - _GUARD) :][:_BEFORE]
+            before = joined[first:][:_BEFORE]
             cut = len(joined)
         told = self._told(joined, len(stream.before), pieces, spans, cut)
         streams[leaf.name] = _Stream(before, tuple(piece for piece in told if piece.rest))
@@ -202,14 +204,14 @@ class Joins:
             self._again(piece)
         return None if told[-1].done == text else _shown(told[-1])
 
-    def _cut(self, joined: str, spans: list[Span], start: int) -> int:
-        """Return up to where all is certain, not before `start`."""
+    def _begins(self, joined: str, spans: list[Span]) -> int:
+        """Return up to where all is certain."""
         cut = self._searcher.begun(joined)
         for span in reversed(spans):
             goes_on = span.end == len(joined) and span.kind != "env"
             if goes_on or span.start < cut < span.end:
                 cut = min(cut, span.start)
-        return max(cut, start)
+        return cut
 
     def _told(
         self, joined: str, start: int, pieces: tuple[_Piece, ...], spans: list[Span], cut: int
@@ -279,7 +281,7 @@ class Joins:
             state.events.clear()
             for name, stream in state.streams.items():
                 rest = "".join(piece.rest for piece in stream.pieces)
-                state.streams[name] = _Stream((stream.before[-_GUARD:] + rest)[:_BEFORE])
+                state.streams[name] = _Stream(stream.before + rest)
 
 
 def _shown(piece: _Piece) -> str:
