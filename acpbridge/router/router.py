@@ -140,13 +140,14 @@ class Router(Owner):
             # It is read up to what is on disk, and what was missing may not be there yet.
             with anyio.move_on_after(MENDED_WAIT):
                 await log.committed(key_of)
-        if after < 0:
+        replay = after < 0
+        if replay:
             after = max(0, newest + after)
         if span.since:
             after = max(after, await log.number_before(key_of, span.since))
         if self._directory.get(key_of) is None:
             raise BridgeError("no_such_session", f"The session {key_of} was deleted.")
-        return log.follow(key_of, after, live=span.live, stored=span.stored)
+        return log.follow(key_of, after, live=span.live, stored=span.stored, replay=replay)
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run; see `RouterApi.wait`."""
