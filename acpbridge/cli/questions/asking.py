@@ -16,7 +16,8 @@ from acpbridge.cli.output import command_line, lines, styled, terminal_width
 from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.answers import HELP, Answer, Word, one_allows, parse, ways
 from acpbridge.cli.questions.colours import coloured
-from acpbridge.cli.questions.question import Question, how_decided, options, render, wrapped
+from acpbridge.cli.questions.pieces import wrapped
+from acpbridge.cli.questions.question import Question, how_decided, options, render
 from acpbridge.cli.terminal.screen import Prompt, Screen
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
