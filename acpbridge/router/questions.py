@@ -28,19 +28,32 @@ class Questions:
             services.broker.questions,
             lambda who, key: directory.may(Action.LIST_QUESTIONS, who, key),
             services.now,
+            self._shown,
         )
 
     def listed(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the open questions; see `RouterApi.questions`."""
         return [
-            question.to_json()
+            self._shown(question)
             for question in self._services.broker.questions()
             if self._directory.may(Action.LIST_QUESTIONS, requester, question.request.session)
         ]
 
-    def watch(self, requester: Requester) -> QuestionWatcher:
+    def watch(self, requester: Requester, key: str = "") -> QuestionWatcher:
         """Return a cursor over the questions; see `RouterApi.watch`."""
-        return QuestionWatcher(self._feed, requester)
+        if not key:
+            return QuestionWatcher(self._feed, requester)
+        top = self._directory.find(key, requester, Action.SEE).key
+        return QuestionWatcher(
+            self._feed,
+            requester,
+            lambda one: top == one or top in self._directory.line_above(one),
+        )
+
+    def _shown(self, question: Question) -> dict[str, Any]:
+        """Return a question, with what started its session, and what started that one."""
+        above = self._directory.line_above(question.request.session)
+        return {**question.to_json(), "above": [str(key) for key in above]}
 
     async def answer(
         self,
@@ -62,7 +75,7 @@ class Questions:
     def asked(self, question: Question) -> None:
         """Put an open question into its session's log, and on record."""
         request = question.request
-        fact = Fact("permission_asked", question.to_json())
+        fact = Fact("permission_asked", self._shown(question))
         self._services.log.append(request.session, request.turn, fact)
         record = QuestionRecord(
             request.id, request.session, request.turn, question.asked_at, question.expires_at
