@@ -7,8 +7,9 @@ may see, and no others. Questions themselves are kept by the broker, and only lo
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -66,8 +67,13 @@ class QuestionFeed:
         """A question is open. Cannot block and cannot fail."""
         self._add(question.request)
 
-    def decided(self, request: PermissionRequest, decision: Decision) -> None:
-        """A question came to something. Cannot block and cannot fail."""
+    def decided(
+        self,
+        request: PermissionRequest,
+        decision: Decision,
+        more: Mapping[str, bool] = MappingProxyType({}),
+    ) -> None:
+        """A question came to something, with what else is told of it. Cannot block or fail."""
         values = {
             "revision": self.revision + 1,
             "at": self._now(),
@@ -77,6 +83,7 @@ class QuestionFeed:
             "id": request.id,
             "title": request.ask.subject.title[:TITLE],
             **decision.to_json(),
+            **more,
         }
         self._add(request, _line(values))
 

@@ -8,7 +8,7 @@ import click
 from acpbridge.cli import moments, options
 from acpbridge.cli.output import command_line, lines, print_json, say
 from acpbridge.cli.questions.answers import doubt
-from acpbridge.cli.questions.question import Question, render
+from acpbridge.cli.questions.question import TOLD, Question, render
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
@@ -103,7 +103,12 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
     metavar="OPTION",
     help="The option's id once more, where it changes the agent's mode or its kind is unknown.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit and in the log.")
+@click.option(
+    "--reason",
+    default="",
+    metavar="TEXT",
+    help="Why; kept in audit and log. With --deny the agent is told with its next prompt.",
+)
 @options.as_json
 @click.pass_context
 def answer(  # noqa: PLR0913 - one for each option
@@ -137,6 +142,8 @@ def answer(  # noqa: PLR0913 - one for each option
         chosen = decision.get("optionId")
         by_option = "" if chosen is None else f" (option {chosen})"
         click.echo(" ".join(lines(f"{question}: {decision['effect']}{by_option}")))
+    if decision.get("told"):
+        say(TOLD)
     if decision.get("reason") == "operator":
         return EXIT_OK
     say(f"it did not come to that: {' '.join(lines(str(decision.get('reason'))))}")

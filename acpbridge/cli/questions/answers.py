@@ -20,7 +20,7 @@ HELP: Final = """\
   1, 2, ...      the option of that number
   y              allow, this once; needs exactly one option that does so
   d              deny, this once
-  d REASON       deny, and keep the reason in the audit and in the session's log
+  d REASON       deny, and say why: kept in audit and log, told with the agent's next prompt
   s              later: leave the question in the inbox, until its time is up
   ?              this list
 An option's exact id is taken as well. Doubtful choices must be said twice."""

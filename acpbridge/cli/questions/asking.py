@@ -17,7 +17,7 @@ from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.answers import HELP, Answer, Word, one_allows, parse, ways
 from acpbridge.cli.questions.colours import coloured
 from acpbridge.cli.questions.pieces import wrapped
-from acpbridge.cli.questions.question import Question, how_decided, options, render
+from acpbridge.cli.questions.question import TOLD, Question, how_decided, options, render
 from acpbridge.cli.terminal.screen import Prompt, Screen
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
@@ -232,6 +232,8 @@ class Terminal:
             return error.code != "invalid_option"
         finally:
             self._mine = False
+        if decision.get("told"):
+            await prompt.show(styled(TOLD, dim=True))
         if decision.get("reason") != "operator":
             said = f"it did not come to that: it was {how_decided(decision)}"
             await prompt.show(styled(said, fg="yellow"))

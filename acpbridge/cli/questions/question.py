@@ -19,6 +19,9 @@ from acpbridge.permissions.policy import names_bypass, names_mode
 
 Question = Mapping[str, Any]
 
+# Nobody should believe that the agent has heard it already.
+TOLD: Final = "the reason goes to the agent with the next prompt of its session"
+
 KINDS: Final = frozenset(OptionKind) - {OptionKind.UNKNOWN}
 
 _HARMLESS: Final = frozenset(
