@@ -299,6 +299,10 @@ def prompts(log: Path) -> list[list[str]]:
     return [[block["text"] for block in message["params"]["prompt"]] for message in found]
 
 
+def is_gone(home: Home, name: str) -> bool:
+    return name not in [question["id"] for question in home.ask("questions")["permissions"]]
+
+
 def test_a_reason_reaches_the_agent_with_the_next_prompt_of_its_session_and_only_once(
     home: Home, tmp_path: Path
 ) -> None:

@@ -1,12 +1,9 @@
 """`acpbridge permissions`: the inbox of questions, and `answer`."""
 
-import shutil
-import sys
-
 import click
 
 from acpbridge.cli import moments, options
-from acpbridge.cli.output import command_line, lines, print_json, say
+from acpbridge.cli.output import command_line, lines, print_json, say, terminal_width
 from acpbridge.cli.questions.answers import doubt
 from acpbridge.cli.questions.question import TOLD, Question, render
 from acpbridge.cli.reaching import connect_or_start
@@ -57,6 +54,33 @@ def list_(ctx: click.Context, *, as_json: bool) -> int:
     return _list(ctx, as_json=as_json)
 
 
+@permissions.command(
+    short_help="Show one question, all of it.",
+    epilog="\b\nExamples:\n  acpbridge permissions show 1a2b3c4d\n"
+    "  acpbridge permissions show 1a2b3c4d | less\n"
+    "  acpbridge permissions show 1a2b3c4d --json",
+)
+@click.argument("question", metavar="ID")
+@options.as_json
+@click.pass_context
+def show(ctx: click.Context, question: str, *, as_json: bool) -> int:
+    """Show one question that waits, all of it, however long it is.
+
+    Exit status 4 if it is not open any more.
+    """
+    with connect_or_start(paths(ctx)) as client:
+        found = client.call("questions")["permissions"]
+    for one in found:
+        if one.get("id") == question:
+            if as_json:
+                print_json(one)
+            else:
+                click.echo(render(one, now=moments.now(), width=terminal_width()))
+            return EXIT_OK
+    hint = f"See what waits: {command_line(home(ctx), 'permissions')}"
+    raise BridgeError("no_such_question", f"No open question is {question!r}.", hint=hint)
+
+
 def _watch(ctx: click.Context, *, as_json: bool) -> int:
     import anyio
 
@@ -76,7 +100,8 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
         click.echo("no open question")
     else:
         now, count = moments.now(), len(found)
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        # The terminal's own word: what it wrapped by itself would have no mark of ours.
+        width = terminal_width()
         shown = (
             render(question, now=now, place=(number, count), width=width)
             for number, question in enumerate(found, 1)
