@@ -6,7 +6,7 @@ Above are `daemon`, and `embed` in somebody's program.
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -103,6 +103,7 @@ async def open_router(
             killed.forget(paths.killed, faults)
             sink = _Sink()
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
+            services = replace(services, audited=audit.note)
             around = Surroundings(
                 daemon=setup.info,
                 config=base.config,
