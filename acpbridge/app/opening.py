@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import anyio
@@ -15,6 +14,7 @@ import anyio.to_thread
 import structlog
 
 from acpbridge import logs
+from acpbridge.app.recovering import recover
 from acpbridge.app.setup import Base, Setup
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
@@ -26,7 +26,7 @@ from acpbridge.daemon import killed
 from acpbridge.daemon.system import RandomIds
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Decision, PermissionRequest, Question
-from acpbridge.permissions.audit import Audit, last_decisions
+from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
@@ -98,8 +98,7 @@ async def open_router(
         errands = _errands(base, supervisor)
         async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
             now = base.clock.wall().isoformat(timespec="milliseconds")
-            decided = partial(last_decisions, paths.audit)
-            await ledger.recover(now, killed.noted(paths.killed), decided)
+            await recover(ledger, audit, paths, now)
             killed.forget(paths.killed, faults)
             sink = _Sink()
             services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
