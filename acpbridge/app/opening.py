@@ -6,8 +6,7 @@ Above are `daemon`, and `embed` in somebody's program.
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -16,6 +15,7 @@ import structlog
 
 from acpbridge import logs
 from acpbridge.app.policing import Policing
+from acpbridge.app.recovering import recover
 from acpbridge.app.setup import Base, Setup
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
@@ -27,7 +27,7 @@ from acpbridge.daemon import killed
 from acpbridge.daemon.system import RandomIds
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Decision, PermissionRequest, Question
-from acpbridge.permissions.audit import Audit, last_decisions
+from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.permissions.judging import Judging
 from acpbridge.redact import Redactor
@@ -100,14 +100,14 @@ async def open_router(
         errands = _errands(base, supervisor)
         async with _ledger(base) as ledger, session_log, supervisor, errands:
             now = base.clock.wall().isoformat(timespec="milliseconds")
-            decided = partial(last_decisions, paths.audit)
-            await ledger.recover(now, killed.noted(paths.killed), decided)
+            await recover(ledger, audit, paths, now)
             killed.forget(paths.killed, faults)
             sink = _Sink()
             policing = Policing(setup.policy, audit.note)
             await policing.shown()  # the audit has it from the start
             broker = _broker(base, audit, sink, Judging(policing.current))
             services = _services(base, ledger, session_log, supervisor, broker)
+            services = replace(services, audited=audit.note)
             around = Surroundings(
                 daemon=setup.info,
                 config=base.config,

@@ -106,6 +106,7 @@ class PermissionAsk:
         wire_id: the JSON-RPC id as JSON text, for the audit.
         raw_sha256: of the request's bytes, for the audit.
         agent_pid: of the process that asks, 0 in process.
+        outside_turn: whether it came before the agent had the prompt, or after it had answered it.
     """
 
     subject: ToolSubject
@@ -113,6 +114,7 @@ class PermissionAsk:
     wire_id: str = ""
     raw_sha256: str = ""
     agent_pid: int = 0
+    outside_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)

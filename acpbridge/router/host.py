@@ -23,6 +23,7 @@ from acpbridge.model.permission import (
 )
 from acpbridge.model.sessions import Outcome, SessionRecord, TurnState
 from acpbridge.protocol.content import without_bytes
+from acpbridge.router.modes import tell_audit
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import TurnResult
@@ -84,6 +85,8 @@ class Host:
                 turn = None  # of a turn that is over, whichever is under way now (case 31)
             elif turn is not None:
                 self._touch(turn)
+        else:
+            tell_audit(self._services, self.key, None if turn is None else turn.run_id, event)
         self._append(turn, event)
 
     async def room(self) -> None:
@@ -104,6 +107,8 @@ class Host:
         turn = self.turn
         if self._unwanted(turn):
             return Decision(Effect.CANCEL, None, Reason.CANCELLED)
+        if ask.outside_turn:
+            turn = None
         request = PermissionRequest(
             id=str(self._services.ids.uuid4())[:8],
             session=self.key,

@@ -1,6 +1,6 @@
 """What every session is handed: one value, made once."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +22,10 @@ from acpbridge.store.sessionlog import SessionLog
 
 # What of an error may be an agent's own words.
 _SAID: Final = ("message", "hint", "data")
+
+
+async def _unaudited(_kind: str, _fields: Mapping[str, Any]) -> None:
+    return None
 
 
 async def _unknown(_name: str, _limits: Bounds) -> Usage | None:
@@ -51,6 +55,7 @@ class Services:
         usage: what the tree of a session takes, from the kernel; None if it has none.
         remarks: what people said with denials, for agents to be told.
         stall: seconds without an update after which a turn fails; 0 for never.
+        audited: puts what is no decision into the audit.
     """
 
     ledger: Ledger
@@ -70,6 +75,7 @@ class Services:
     usage: Callable[[str, Bounds], Awaitable[Usage | None]] = _unknown
     stall: Callable[[], float] = lambda: 0.0
     remarks: Remarks = field(default_factory=Remarks)
+    audited: Callable[[str, Mapping[str, Any]], Awaitable[None]] = _unaudited
 
     def clean(self, error: BridgeError) -> BridgeError:
         """Return an error without secrets: an agent may have put what it was given into it."""
