@@ -61,6 +61,7 @@ class AcpRuntimeController(Owner):
         answering: the last look at an answer before it is written; see `Connection`.
         peer: the protocol state, where another limit than the default is wanted.
         long_lines: shared by all agents; see `Connection`.
+        served: what is served to the agent, beyond what always is; in the shape of the protocol.
 
     Attributes:
         capabilities: the raw `initialize` result, empty before `connect`.
@@ -78,8 +79,10 @@ class AcpRuntimeController(Owner):
         answering: Any = None,
         peer: Peer | None = None,
         long_lines: LongLines | None = None,
+        served: Mapping[str, Any] | None = None,
     ) -> None:
         self._process = process
+        self._served = dict(served or {})
         self._facts = facts
         self._start_seconds = start_seconds
         self._connection = Connection(
@@ -117,6 +120,7 @@ class AcpRuntimeController(Owner):
             "clientCapabilities": {
                 "fs": {"readTextFile": False, "writeTextFile": False},
                 "session": {"configOptions": {"boolean": {}}},
+                **self._served,
             },
             "clientInfo": {"name": acp.CLIENT_INFO_NAME, "version": __version__},
         }

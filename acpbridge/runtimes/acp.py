@@ -20,6 +20,7 @@ from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Peer
 from acpbridge.runtimes import settings
 from acpbridge.runtimes.acp_client import AcpClient
+from acpbridge.runtimes.advertised import served
 from acpbridge.runtimes.base import (
     Load,
     New,
@@ -118,6 +119,7 @@ class _AcpSession:
             answering=self._client.answering,
             peer=Peer(limit, strict_limit=min(limit, STRICT_LIMIT), unread_limit=LONG),
             long_lines=lines,
+            served=served(spec.definition),
         )
         self.controller.hear_noise(self._client.on_noise)
         self.controller.hear_gone(host.lost)
