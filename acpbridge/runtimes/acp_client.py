@@ -6,7 +6,7 @@ that was not advertised is served.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,6 +59,7 @@ class AcpClient:
         on_options: told of every list of config options that the agent announces.
         heard: whether the agent said or asked anything in this turn.
         lost: the error for something of this turn that was too long to be taken.
+        served: what else is served to this agent, by method: only what was advertised.
     """
 
     def __init__(self, host: SessionHost, pid: int, on_mode: Callable[[str], None]) -> None:
@@ -75,6 +76,8 @@ class AcpClient:
         self.aftermath = Aftermath()
         self.heard = False
         self.lost: BridgeError | None = None
+        self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
+        self._cancels = 0
 
     async def room(self) -> None:
         """Wait until the log can take more of what the agent says."""
@@ -107,7 +110,13 @@ class AcpClient:
     def cancel_turn(self) -> list[Call]:
         """From now on every question of this turn is answered `cancelled`; return the open ones."""
         self._cancelled = True
+        self._cancels += 1
         return list(self._open)
+
+    def wanted(self) -> Callable[[], bool]:
+        """Return what tells whether that which is asked now is still wanted: no cancel since."""
+        before, too_late = self._cancels, self._cancelled
+        return lambda: not too_late and self._cancels == before
 
     # What the agent says.
 
@@ -160,6 +169,9 @@ class AcpClient:
         self.heard = True
         if call.method == PERMISSION:
             return await self._permission(call)
+        serve = self.served.get(call.method)
+        if serve is not None:
+            return await serve(call)
         return await self._host.call(call.method, call.params)
 
     async def _permission(self, call: Call) -> dict[str, Any]:
