@@ -163,6 +163,7 @@ _WHY: Final = {
     "malformed": "because it was malformed",
     "audit_failed": "because the audit could not be written",
     "too_many_open": "because too many questions are open",
+    "judge_failed": "because the rules could not be applied",
 }
 
 
