@@ -21,6 +21,6 @@ OFF = {"readTextFile": False, "writeTextFile": False}
     ],
 )
 def test_row_39_exactly_what_is_switched_on_is_advertised(
-    on: dict[str, bool], told: dict[str, Any]
+    on: dict[str, Any], told: dict[str, Any]
 ) -> None:
     assert served(AgentDefinition(AgentId("fake"), **on)) == told
