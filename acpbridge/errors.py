@@ -136,6 +136,11 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "permission_denied": ErrorKind(
         INVALID_REQUEST, EXIT_DENIED, "Run it as the operator, outside every supervised agent."
     ),
+    "no_such_terminal": ErrorKind(
+        RESOURCE_NOT_FOUND,
+        EXIT_NOT_FOUND,
+        "Have one made by terminal/create; a released one is gone.",
+    ),
     # Messages.
     "message_too_large": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Send less, or raise limits.maxMessageBytes."

@@ -6,7 +6,7 @@ that was not advertised is served.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,6 +56,7 @@ class AcpClient:
         replayed: how many were.
         tools: the calls that it told of.
         aftermath: of a turn that was cancelled.
+        served: what else is served, by method.
         on_options: told of every list of config options that the agent announces.
         heard: whether the agent said or asked anything in this turn.
         lost: the error for something of this turn that was too long to be taken.
@@ -65,6 +66,7 @@ class AcpClient:
         self._host = host
         self._pid = pid
         self._on_mode = on_mode
+        self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
         self.on_options: Callable[[list[Any]], None] = lambda _options: None
         self._open: dict[Call, _Open] = {}
         self._cancelled = False
@@ -160,6 +162,9 @@ class AcpClient:
         self.heard = True
         if call.method == PERMISSION:
             return await self._permission(call)
+        serve = self.served.get(call.method)
+        if serve is not None:
+            return await serve(call)
         return await self._host.call(call.method, call.params)
 
     async def _permission(self, call: Call) -> dict[str, Any]:
