@@ -141,6 +141,11 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "Name a file that exists, or write it first."
     ),
     "file_failed": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Look at the file that it names."),
+    "no_such_terminal": ErrorKind(
+        RESOURCE_NOT_FOUND,
+        EXIT_NOT_FOUND,
+        "Have one made by terminal/create; a released one is gone.",
+    ),
     # Messages.
     "message_too_large": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Send less, or raise limits.maxMessageBytes."

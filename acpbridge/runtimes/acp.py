@@ -34,6 +34,7 @@ from acpbridge.runtimes.base import (
 )
 from acpbridge.runtimes.client_files import Serving, serve_files, session_roots
 from acpbridge.runtimes.command import command_for
+from acpbridge.runtimes.terminals import Terminals
 from acpbridge.transport.longlines import LongLines
 
 # Whatever an agent sends but updates: real answers have 100 KB, and a question may have so much.
@@ -87,9 +88,10 @@ class AcpRuntime:
         )
         async with session_roots(spec) as roots, self._launcher.launch(launch) as process:
             reading = self._limit, self._lines
-            session = _AcpSession(spec, host, process, reading, cold=command.cold)
+            terminals = Terminals(spec, host, self._launcher, process.pid)
+            session = _AcpSession(spec, host, process, terminals, reading, cold=command.cold)
             session.serve_files(roots, self._faults)
-            async with session.controller:
+            async with terminals, session.controller:
                 try:
                     await session.controller.connect()
                 except BridgeError as error:
@@ -105,6 +107,7 @@ class _AcpSession:
         spec: SessionSpec,
         host: SessionHost,
         process: AgentProcess,
+        terminals: Terminals,
         reading: tuple[int, LongLines],
         *,
         cold: bool,
@@ -113,7 +116,9 @@ class _AcpSession:
         self._spec = spec
         self._host = host
         self._process = process
+        self._terminals = terminals
         self._client = AcpClient(host, process.pid, self._mode_told)
+        self._client.served = terminals.methods(lambda: self._client.session_id)
         self._opened = False
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False
@@ -133,7 +138,7 @@ class _AcpSession:
             served=served(spec.definition),
         )
         self.controller.hear_noise(self._client.on_noise)
-        self.controller.hear_gone(host.lost)
+        self.controller.hear_gone(self._gone)
         self._client.on_options = self.controller.chosen.options_told
 
     def serve_files(self, roots: Roots, faults: Faults) -> None:
@@ -164,7 +169,7 @@ class _AcpSession:
 
     @property
     def tool_running(self) -> bool:
-        return self._client.tools.running
+        return self._client.tools.running or self._terminals.awaited
 
     async def open(self, how: Opening) -> Mapping[str, Any]:
         spec, controller = self._spec, self.controller
@@ -243,6 +248,7 @@ class _AcpSession:
         await self._ensure_mode()
         self._entered_bypass = None
         self._client.begin_turn()
+        self._terminals.begin_turn()
         try:
             raw = await self.controller.prompt(content, self._send)
         except BridgeError as error:
@@ -273,6 +279,7 @@ class _AcpSession:
         self._pause.cancel()
         if not self._sent:
             return
+        self._terminals.cancel_turn()
         # The protocol wants every open question answered before the cancel is seen to be done.
         for call in self._client.cancel_turn():
             self.controller.answer(call, acp.selected(None))
@@ -295,5 +302,17 @@ class _AcpSession:
     async def died(self) -> BridgeError:
         return await self.controller.died()
 
+    def _gone(self) -> None:
+        self._terminals.end_all()
+        self._host.lost()
+
     async def stop(self, grace: float | None = None) -> tuple[int, ...]:
-        return await self.controller.stop(grace)
+        left: list[int] = []
+
+        async def of_terminals() -> None:
+            left.extend(await self._terminals.stop(grace))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(of_terminals)
+            left.extend(await self.controller.stop(grace))
+        return tuple(left)
