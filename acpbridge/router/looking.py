@@ -12,6 +12,8 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.services import Services
 from acpbridge.router.surroundings import Inspector, Surroundings
 
+_OfSessions = dict[SessionKey, list[Question]]
+
 
 class Looking:
     """Answers who wants to see.
@@ -45,10 +47,10 @@ class Looking:
         rested = [str(s.key) for s in shown if not s.live and trees[str(s.key)]]
         if rested:
             trees |= await self._inspector.trees(rested)
-        pending = self._pending()
+        pending, below = self._pending()
         rows = [
             view.with_processes(
-                view.row(session, pending[session.key]),
+                view.row(session, pending[session.key], below[session.key]),
                 trees[str(session.key)],
                 self._inspector.held(str(session.key)),
             )
@@ -88,7 +90,7 @@ class Looking:
         self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
     ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
-        pending = self._pending()
+        pending, below = self._pending()
         seen = [
             session
             for session in self._directory.visible(requester)
@@ -97,15 +99,19 @@ class Looking:
             and cwd in ("", session.record.cwd)
         ]
         seen.sort(key=lambda session: session.record.created_at)
-        return [view.row(session, pending[session.key]) for session in seen]
+        return [view.row(one, pending[one.key], below[one.key]) for one in seen]
 
     def matching(self, agent: str, requester: Requester) -> list[str]:
         """Return keys of live sessions; see `RouterApi.matching`."""
         active = [session for session in self._directory.visible(requester) if session.active]
         return [str(s.key) for s in active if agent in ("", str(s.key.agent))]
 
-    def _pending(self) -> dict[SessionKey, list[Question]]:
-        out: dict[SessionKey, list[Question]] = defaultdict(list)
+    def _pending(self) -> tuple[_OfSessions, _OfSessions]:
+        """Return the open questions by the session that asks, and by those above it."""
+        own: _OfSessions = defaultdict(list)
+        below: _OfSessions = defaultdict(list)
         for question in self._services.broker.questions():
-            out[question.request.session].append(question)
-        return out
+            own[question.request.session].append(question)
+            for above in self._directory.line_above(question.request.session):
+                below[above].append(question)
+        return own, below

@@ -209,9 +209,9 @@ class Router(Owner):
         """Return the open questions; see `RouterApi.questions`."""
         return self._questions.listed(requester)
 
-    async def watch(self, requester: Requester) -> Following:
+    async def watch(self, requester: Requester, key: str = "") -> Following:
         """Return a cursor over the questions; see `RouterApi.watch`."""
-        return self._questions.watch(requester)
+        return self._questions.watch(requester, key)
 
     def attend(self, key: str, requester: Requester) -> None:
         """Take note of a person at a terminal; see `RouterApi.attend`."""
@@ -219,7 +219,7 @@ class Router(Owner):
 
     def attended(self, key: SessionKey) -> bool:
         """Tell whether a person is asked right now what a session asks."""
-        return self._presence.attended(key)
+        return self._presence.attended(key, self._directory.line_above(key))
 
     async def answer(
         self,
