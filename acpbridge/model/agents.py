@@ -148,6 +148,9 @@ class AgentDefinition:
         auth: `any`, or `subscription` to drop the vendor's API keys.
         containment: how its process trees are held: `auto`, `shim`, `cgroup2` or `pidns`.
         mcp_servers: handed to the agent as they are.
+        client_fs_read: whether the agent may ask the bridge to read files for it.
+        client_fs_write: whether it may ask the bridge to write files for it.
+        client_terminal: whether it may ask the bridge to run commands for it.
         facts: what the catalogue knows of the program.
         default: whether it is the one that runs when none is named.
     """
@@ -168,6 +171,9 @@ class AgentDefinition:
     auth: str = "any"
     containment: str = "auto"
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
+    client_fs_read: bool = False
+    client_fs_write: bool = False
+    client_terminal: bool = False
     facts: AgentFacts = UNKNOWN_FACTS
     default: bool = False
 

@@ -6,7 +6,7 @@ that was not advertised is served.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -64,6 +64,7 @@ class AcpClient:
         lost: the error for something of this turn that was too long to be taken.
         malformed: counts the requests that cannot be read.
         prompted: whether the agent has a prompt that it has not answered.
+        served: what else is served to this agent, by method: only what was advertised.
     """
 
     def __init__(
@@ -89,6 +90,8 @@ class AcpClient:
         self.malformed = Malformed(host)
         self.prompted = False
         self._outside: set[Call] = set()
+        self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
+        self._cancels = 0
 
     async def room(self) -> None:
         """Wait until the log can take more of what the agent says."""
@@ -126,7 +129,13 @@ class AcpClient:
     def cancel_turn(self) -> list[Call]:
         """From now on every question of this turn is answered `cancelled`; return the open ones."""
         self._cancelled = True
+        self._cancels += 1
         return list(self._open)
+
+    def wanted(self) -> Callable[[], bool]:
+        """Return what tells whether that which is asked now is still wanted: no cancel since."""
+        before, too_late = self._cancels, self._cancelled
+        return lambda: not too_late and self._cancels == before
 
     # What the agent says.
 
@@ -198,6 +207,9 @@ class AcpClient:
             error, notice = elicitation.refusal(call.params)
             self._host.emit(notice)
             raise error
+        serve = self.served.get(call.method)
+        if serve is not None:
+            return await serve(call)
         return await self._host.call(call.method, call.params)
 
     async def _permission(self, call: Call) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from acpbridge.cli.questions.answers import (
 )
 from acpbridge.cli.questions.colours import coloured
 from acpbridge.cli.questions.folding import folded
-from acpbridge.cli.questions.pieces import wrapped
 from acpbridge.cli.questions.question import TOLD, Question, how_decided, options, render
 from acpbridge.cli.terminal.screen import Prompt, Screen
+from acpbridge.cli.terminal.wrapping import wrapped
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Effect

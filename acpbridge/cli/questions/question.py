@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from acpbridge.cli.moments import time_left
 from acpbridge.cli.questions.announced import was_lines
-from acpbridge.cli.questions.pieces import INDENT, block_lines, input_lines, is_diff, word, wrapped
+from acpbridge.cli.questions.pieces import INDENT, block_lines, input_lines, is_diff, word
+from acpbridge.cli.terminal.wrapping import wrapped
 from acpbridge.model.display import escape
 from acpbridge.model.permission import OptionKind, Source, ToolKind
 from acpbridge.permissions.confirming import KNOWN_KINDS

@@ -299,3 +299,12 @@ def test_row_08_a_kind_that_nobody_knows_is_called_the_most_dangerous(kind: str 
     asked = {**question(), "kind": kind, "title": "Read"}
     first, *_ = render(asked).splitlines()
     assert first.endswith("a tool of unknown kind (treated as the most dangerous)")
+
+
+def test_case_58_blank_lines_push_nothing_out_of_sight() -> None:
+    text = render(question(rawInput={"command": "ls\n" + "\n" * 5_000 + "rm -rf ~"}))
+    assert "    | ls\n    | ⟨5000 blank lines⟩\n    | rm -rf ~\n" in text
+    text = render(question(content=[diff(newText="a\n" + " \n" * 4_000 + "b\n")]))
+    assert "    | +a\n    | +⟨4000 blank lines⟩\n    | +b\n" in text
+    few = render(question(rawInput={"command": "a\n\n\nb"}))
+    assert "    | a\n    | \n    | \n    | b\n" in few
