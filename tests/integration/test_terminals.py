@@ -265,8 +265,8 @@ async def test_a_bare_word_is_looked_up_on_the_agents_path_alone(
             await talk.create("tool", env=given)
             await talk.says(calls("wait_for_exit"))
             assert (await talk.output())["output"] == f"good {trusted}/tool\n"
-        shown = talk.host.asks[-1].subject.raw_input
-        assert (shown["command"], shown["program"]) == ("tool", f"{trusted}/tool")
+        subject = talk.host.asks[-1].subject
+        assert (subject.raw_input["command"], subject.locations) == ("tool", (f"{trusted}/tool",))
         answer = await talk.create("only-here", env=env)
         assert error_of(answer) == (-32602, "invalid_params")
         # What the workspace has runs only by its path, and that is what is shown.
