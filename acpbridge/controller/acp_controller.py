@@ -307,6 +307,10 @@ class AcpRuntimeController(Owner):
             raise broken_answer("The answer to session/prompt is not an object.")
         return result
 
+    async def drained(self) -> None:
+        """Wait until the agent has read enough of what it was sent for more to be sent."""
+        await self._connection.drained()
+
     def cancel(self) -> None:
         """Ask the agent to end the turn."""
         if self.session_id is not None:

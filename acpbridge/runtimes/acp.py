@@ -11,8 +11,10 @@ from acpbridge.controller.acp_controller import AcpRuntimeController, Setup
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.settings import Settings
 from acpbridge.permissions import policy
+from acpbridge.permissions.confine import Roots
 from acpbridge.protocol import acp
 from acpbridge.protocol.content import check_content
 from acpbridge.protocol.envelope import LONG
@@ -30,6 +32,7 @@ from acpbridge.runtimes.base import (
     SessionSpec,
     TurnResult,
 )
+from acpbridge.runtimes.client_files import Serving, serve_files, session_roots
 from acpbridge.runtimes.command import command_for
 from acpbridge.runtimes.terminals import Terminals
 from acpbridge.transport.longlines import LongLines
@@ -46,10 +49,17 @@ class AcpRuntime:
     Args:
         launcher: starts agents.
         max_message_bytes: limit of one line in either direction.
+        faults: points at which a test may fail or kill.
     """
 
-    def __init__(self, launcher: Launcher, max_message_bytes: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        max_message_bytes: int = DEFAULT_LIMIT,
+        faults: Faults = no_faults,
+    ) -> None:
         self._launcher = launcher
+        self._faults = faults
         self._limit = max_message_bytes
         self._lines = LongLines()
 
@@ -76,10 +86,11 @@ class AcpRuntime:
             stop_grace=spec.stop_grace,
             containment=definition.containment,
         )
-        async with self._launcher.launch(launch) as process:
+        async with session_roots(spec) as roots, self._launcher.launch(launch) as process:
             reading = self._limit, self._lines
             terminals = Terminals(spec, host, self._launcher, process.pid)
             session = _AcpSession(spec, host, process, terminals, reading, cold=command.cold)
+            session.serve_files(roots, self._faults)
             async with terminals, session.controller:
                 try:
                     await session.controller.connect()
@@ -129,6 +140,20 @@ class _AcpSession:
         self.controller.hear_noise(self._client.on_noise)
         self.controller.hear_gone(self._gone)
         self._client.on_options = self.controller.chosen.options_told
+
+    def serve_files(self, roots: Roots, faults: Faults) -> None:
+        """Serve what the definition lets the agent do with files of the session's directories."""
+        client = self._client
+        serving = Serving(
+            self._host,
+            roots,
+            self._process.pid,
+            lambda: client.session_id,
+            client.wanted,
+            self.controller.drained,
+            faults,
+        )
+        client.served = {**client.served, **serve_files(serving, self._spec)}
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

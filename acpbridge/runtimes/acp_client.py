@@ -56,17 +56,16 @@ class AcpClient:
         replayed: how many were.
         tools: the calls that it told of.
         aftermath: of a turn that was cancelled.
-        served: what else is served, by method.
         on_options: told of every list of config options that the agent announces.
         heard: whether the agent said or asked anything in this turn.
         lost: the error for something of this turn that was too long to be taken.
+        served: what else is served to this agent, by method: only what was advertised.
     """
 
     def __init__(self, host: SessionHost, pid: int, on_mode: Callable[[str], None]) -> None:
         self._host = host
         self._pid = pid
         self._on_mode = on_mode
-        self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
         self.on_options: Callable[[list[Any]], None] = lambda _options: None
         self._open: dict[Call, _Open] = {}
         self._cancelled = False
@@ -77,6 +76,8 @@ class AcpClient:
         self.aftermath = Aftermath()
         self.heard = False
         self.lost: BridgeError | None = None
+        self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
+        self._cancels = 0
 
     async def room(self) -> None:
         """Wait until the log can take more of what the agent says."""
@@ -109,7 +110,13 @@ class AcpClient:
     def cancel_turn(self) -> list[Call]:
         """From now on every question of this turn is answered `cancelled`; return the open ones."""
         self._cancelled = True
+        self._cancels += 1
         return list(self._open)
+
+    def wanted(self) -> Callable[[], bool]:
+        """Return what tells whether that which is asked now is still wanted: no cancel since."""
+        before, too_late = self._cancels, self._cancelled
+        return lambda: not too_late and self._cancels == before
 
     # What the agent says.
 

@@ -38,6 +38,10 @@ ELSEWHERE = {
     "audit.recover": "tests/unit/permissions/test_audit_points.py",
     "audit.cut": "tests/unit/permissions/test_audit_points.py",
     "logfile.turn": "tests/unit/test_logs.py",
+    "file.write": "tests/unit/permissions/test_textfiles.py",
+    "file.sync": "tests/unit/permissions/test_textfiles.py",
+    "file.rename": "tests/unit/permissions/test_textfiles.py",
+    "file.renamed": "tests/unit/permissions/test_textfiles.py",
 }
 
 # The passing at which the scenario is under way: the first ones belong to the start.
