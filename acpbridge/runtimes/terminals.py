@@ -193,6 +193,7 @@ class Terminals(Owner):
             ToolKind.EXECUTE,
             known_kind=True,
             raw_input=order.raw_input,
+            locations=(order.program,),
             source=Source.TERMINAL,
         )
         sha256 = hashlib.sha256(call.line).hexdigest()
