@@ -28,6 +28,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.permissions.audit import Audit, last_decisions
 from acpbridge.permissions.broker import PermissionBroker
+from acpbridge.permissions.grants import Grants
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
 from acpbridge.router.router import Router
@@ -166,10 +167,12 @@ def _errands(base: Base, supervisor: Supervisor) -> Errands:
 
 
 def _broker(base: Base, audit: Audit, sink: _Sink) -> PermissionBroker:
+    config = base.setup.configuration.current
     return PermissionBroker(
         audit,
         base.clock,
-        deadline=base.setup.configuration.current().limits.permission_seconds,
+        grants=Grants(base.clock, lambda: config().limits.grant_seconds),
+        deadline=config().limits.permission_seconds,
         on_asked=sink.asked,
         on_decided=sink.decided,
         faults=base.setup.faults,

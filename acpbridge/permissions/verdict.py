@@ -5,9 +5,11 @@ what is safe, and which of two rules is the more special nobody can foresee.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from acpbridge.permissions.rules.facts import Facts
 
 
 class Ruling(StrEnum):
@@ -23,10 +25,17 @@ _STRICTEST_FIRST: Final = (Ruling.DENY, Ruling.ASK, Ruling.ALLOW)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rules want, and the id of the rule that decided it."""
+    """What the rules want, and the id of the rule that decided it.
+
+    Attributes:
+        effect: what is wanted.
+        rule: id of the rule that decided it.
+        facts: what was known of the request when it was judged, None if nobody looked.
+    """
 
     effect: Ruling
     rule: str
+    facts: Facts | None = field(default=None, compare=False)
 
 
 NO_MATCH: Final = Verdict(Ruling.ASK, "no_match")

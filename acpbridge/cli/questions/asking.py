@@ -16,7 +16,14 @@ from acpbridge.cli.output import command_line, lines, styled, terminal_width
 from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.answers import HELP, Answer, Word, one_allows, parse, ways
 from acpbridge.cli.questions.colours import coloured
-from acpbridge.cli.questions.question import Question, how_decided, options, render, wrapped
+from acpbridge.cli.questions.question import (
+    Question,
+    how_decided,
+    how_long,
+    options,
+    render,
+    wrapped,
+)
 from acpbridge.cli.terminal.screen import Prompt, Screen
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
@@ -239,4 +246,6 @@ class Terminal:
         if decision.get("reason") != "operator":
             said = f"it did not come to that: it was {how_decided(decision)}"
             await prompt.show(styled(said, fg="yellow"))
+        elif how_long(decision):
+            await prompt.show(styled(how_long(decision), fg="yellow"))
         return True
