@@ -15,6 +15,7 @@ import anyio.to_thread
 import structlog
 
 from acpbridge import logs
+from acpbridge.app.policing import Policing
 from acpbridge.app.setup import Base, Setup
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
@@ -29,6 +30,7 @@ from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.permissions.audit import Audit, last_decisions
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.permissions.grants import Grants
+from acpbridge.permissions.judging import Judging
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
 from acpbridge.router.router import Router
@@ -103,13 +105,17 @@ async def open_router(
             await ledger.recover(now, killed.noted(paths.killed), decided)
             killed.forget(paths.killed, faults)
             sink = _Sink()
-            services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
+            policing = Policing(setup.policy, audit.note)
+            await policing.shown()  # the audit has it from the start
+            broker = _broker(base, audit, sink, policing)
+            services = _services(base, ledger, session_log, supervisor, broker)
             around = Surroundings(
                 daemon=setup.info,
                 config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
                 notices=lambda: [*_notices(base, ledger, session_log), *supervisor.notices],
+                policy=policing.shown,
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands
@@ -166,12 +172,14 @@ def _errands(base: Base, supervisor: Supervisor) -> Errands:
     )
 
 
-def _broker(base: Base, audit: Audit, sink: _Sink) -> PermissionBroker:
+def _broker(base: Base, audit: Audit, sink: _Sink, policing: Policing) -> PermissionBroker:
     config = base.setup.configuration.current
+    grants = Grants(base.clock, lambda: config().limits.grant_seconds)
     return PermissionBroker(
         audit,
         base.clock,
-        grants=Grants(base.clock, lambda: config().limits.grant_seconds),
+        judge=Judging(policing.current, grants.verdict).judge,
+        grants=grants,
         deadline=config().limits.permission_seconds,
         on_asked=sink.asked,
         on_decided=sink.decided,

@@ -257,11 +257,15 @@ class PermissionBroker:
         if entry.claim is not None:
             return
         if is_grant(verdict.rule) and not self._grants.holds(verdict.rule):
-            verdict = replace(NO_MATCH, facts=verdict.facts)  # it is over since the judge looked
+            verdict = replace(
+                verdict, effect=Ruling.ASK, rule=NO_MATCH.rule
+            )  # it is over since the judge looked
         entry.rule, entry.facts = verdict.rule, verdict.facts
+        entry.policy_sha256 = verdict.policy_sha256
         choice = policy.choose(entry.request.ask, verdict.effect)
         if choice.effect is not None:
-            decision = Decision(choice.effect, choice.option_id, choice.reason, verdict.rule)
+            reason = verdict.reason if choice.reason is Reason.RULE else choice.reason
+            decision = Decision(choice.effect, choice.option_id, reason, verdict.rule)
             entry.decide(Claim(decision, self._now()))
 
     async def _by_run_rule(self, request: PermissionRequest) -> Verdict:
@@ -297,7 +301,8 @@ class PermissionBroker:
 
         def fields() -> dict[str, Any]:
             latency = self._clock.monotonic() - entry.started
-            return decision_fields(request, entry.rule, decision, claim.requester, latency)
+            sha256 = entry.policy_sha256
+            return decision_fields(request, entry.rule, sha256, decision, claim.requester, latency)
 
         allows, recorded = decision.effect is Effect.ALLOW, True
         if allows and claim.requester is None and is_grant(entry.rule):

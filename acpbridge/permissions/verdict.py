@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from acpbridge.model.permission import Reason
 from acpbridge.permissions.rules.facts import Facts
 
 
@@ -25,16 +26,20 @@ _STRICTEST_FIRST: Final = (Ruling.DENY, Ruling.ASK, Ruling.ALLOW)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rules want, and the id of the rule that decided it.
+    """What the rules want.
 
     Attributes:
         effect: what is wanted.
         rule: id of the rule that decided it.
+        reason: of a denial: a rule's word, or that the rules could not be asked.
+        policy_sha256: of the policy that was looked at, "" for none.
         facts: what was known of the request when it was judged, None if nobody looked.
     """
 
     effect: Ruling
     rule: str
+    reason: Reason = Reason.RULE
+    policy_sha256: str = ""
     facts: Facts | None = field(default=None, compare=False)
 
 

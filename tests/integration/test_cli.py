@@ -345,7 +345,8 @@ def test_without_a_daemon_the_quick_commands_start_none(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         done = home.run("status", "--json")
         assert (done.code, done.json["daemon"], done.json["sessions"]) == (8, None, [])
-        fields = {"daemon", "sessions", "unowned", "pendingPermissions", "warnings", "observedAt"}
+        fields = {"daemon", "sessions", "unowned", "pendingPermissions", "policy", "warnings"}
+        fields |= {"observedAt"}
         assert set(done.json) == fields
         assert home.run("status").out == "no daemon runs\n"
         assert home.run("kill", "--all").code == 8
