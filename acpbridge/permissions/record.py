@@ -11,6 +11,7 @@ from typing import Any, Final
 from acpbridge.model.permission import (
     Decision,
     Effect,
+    Lasts,
     PermissionRequest,
     Reason,
     Source,
@@ -55,6 +56,7 @@ def decision_fields(
         "option_id": decision.option_id,
         "reason": decision.reason,
         "note": decision.note,
+        "lasts": decision.lasts,
         "decided_by": None if requester is None else requester_fields(requester),
         "latency_ms": round(latency * 1000, 3),
     }
@@ -71,6 +73,7 @@ def decision_of(record: Mapping[str, Any]) -> Decision | None:
             Reason(record["reason"]),
             str(by),
             str(record["note"]),
+            Lasts(record.get("lasts", Lasts.ONCE)),
         )
     except (KeyError, ValueError, TypeError):
         return None
