@@ -15,6 +15,8 @@ _BLANK: Final = frozenset(
     "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07"
     "\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e\ufe0f\U0001d159\U00016fe4"
 )
+# From here on: variation selectors and planes for private use.
+_NONE_VISIBLE: Final = "\U000e0100"
 # Our own brackets: a text that contains them could forge a mark.
 _BRACKETS: Final = frozenset("⟨⟩")
 
@@ -30,14 +32,15 @@ _SINGLY: Final = 3
 def _invisible(character: str) -> bool:
     # `isprintable` is false for controls, format (bidi, zero-width), surrogates, private use,
     # unassigned, and every separator but the plain space.
-    return not character.isprintable() or character in _BLANK or character >= "\U000e0100"
+    return not character.isprintable() or character in _BLANK or character >= _NONE_VISIBLE
 
 
 def hides(text: str) -> bool:
     """Tell whether a text holds a control, bidi, zero-width or otherwise invisible character."""
-    if text.isascii():
+    # The same as `_invisible` of any character, in time that a megabyte does not make felt.
+    if text.isascii() or not text.isprintable():
         return not text.isprintable()
-    return any(map(_invisible, text))
+    return not _BLANK.isdisjoint(text) or max(text) >= _NONE_VISIBLE
 
 
 def _shown(character: str, count: int) -> str:
