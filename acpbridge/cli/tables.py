@@ -163,7 +163,7 @@ def status_text(status: Row, questions: Sequence[Row] = (), width: int = 0) -> s
     at = status.get("observedAt") or now()
     out = daemon_lines(status.get("daemon"), at)
     for row in status.get("sessions", ()):
-        of_it = [q for q in questions if q.get("sessionKey") == row.get("key")]
+        of_it = [q for q in questions if row.get("key") in (q.get("sessionKey"), *_above(q))]
         out += ["", *_session_lines(row, of_it, at, width)]
     if not status.get("sessions") and status.get("daemon") is not None:
         out += ["no live session"]
@@ -215,11 +215,19 @@ def _session_lines(row: Row, questions: Sequence[Row], at: str, width: int) -> l
         facts.append(("last error", f"{shown(error.get('code'))}: {shown(error.get('message'))}"))
     for question in questions:
         what = f"{shown(question.get('kind'))}: {shown(question.get('title'))}"
+        if question.get("sessionKey") != row.get("key"):
+            what = f"of {shown(question.get('sessionKey'))}, which it started: {what}"
         facts.append((f"question {shown(question.get('id'))}", what))
     out = [shown(row.get("key"))]
     for line in columns(facts):
         out += hanging(line, width)
     return out + [f"  {line}" for line in tree_lines(row.get("processes", ()), at)]
+
+
+def _above(question: Row) -> Sequence[Any]:
+    """Return the keys of what a question's session was started by."""
+    above = question.get("above")
+    return above if isinstance(above, list) else ()
 
 
 def tree_lines(processes: Sequence[Row], at: str) -> list[str]:

@@ -201,11 +201,17 @@ class DaemonClient:
             self.connection.notify(ATTEND, {"key": key})
 
     async def answer(
-        self, question: str, *, option: str | None, effect: Effect | None, note: str = ""
+        self,
+        question: str,
+        *,
+        option: str | None,
+        effect: Effect | None,
+        note: str = "",
+        confirm: str | None = None,
     ) -> Mapping[str, Any]:
         """Answer a question; return the decision."""
         decision: Mapping[str, Any] = await self.call(
-            "answer", id=question, optionId=option, effect=effect, note=note
+            "answer", id=question, optionId=option, effect=effect, note=note, confirm=confirm
         )
         return decision
 
@@ -222,9 +228,9 @@ class DaemonClient:
             yield events
 
     @asynccontextmanager
-    async def watch(self) -> AsyncIterator[Events]:
-        """Follow the questions of all sessions, beginning with those that are open."""
-        async with self._followed_by("watch") as events:
+    async def watch(self, key: str = "") -> AsyncIterator[Events]:
+        """Follow what a session and all below it ask, "" for all; first what is open."""
+        async with self._followed_by("watch", key=key) as events:
             yield events
 
     @asynccontextmanager

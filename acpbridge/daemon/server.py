@@ -333,12 +333,14 @@ class _Client:
         effect = params.get("effect")
         if option is not None and not isinstance(option, str):
             raise BridgeError("invalid_option", "optionId must be a string.")
+        confirm = None if params.get("confirm") is None else text(params, "confirm")
         return await self._router.answer(
             text(params, "id"),
             self._who,
             option_id=option,
             effect=None if effect is None else word(Effect, effect, "effect"),
             note=text(params, "note", ""),
+            confirm=confirm,
         )
 
     async def _stop(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -364,9 +366,9 @@ class _Client:
         return {**self._push_all(following), "newest": following.newest}
 
     async def _watch(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        del params
         self._check_followers()
-        return self._push_all(await self._router.watch(self._who))
+        key = text(params, "key") if params.get("key") else ""
+        return self._push_all(await self._router.watch(self._who, key))
 
     def _check_followers(self) -> None:
         if len(self._following) >= MAX_FOLLOWED or self.turnstile.full():

@@ -1,7 +1,7 @@
 """A permission: what is asked, what may be answered, what was decided. Values only."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -76,6 +76,7 @@ class ToolSubject:
         locations: paths that the agent names.
         content: the agent's content blocks (diffs, text), JSON.
         changed: what differs from the announcement ("kind", "rawInput"); rules do not apply then.
+        announced: as it was first told, what is in `changed`, by the same names.
         tool: the tool's own name, "" where nobody said it.
         server: the MCP server that the tool is of, "" where nobody said it.
         source: who will act on the answer: the agent by itself, or the bridge for it.
@@ -92,6 +93,7 @@ class ToolSubject:
     tool: str = ""
     server: str = ""
     source: Source = Source.AGENT
+    announced: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ class Reason(StrEnum):
     MALFORMED = "malformed"
     AUDIT_FAILED = "audit_failed"
     FLOOD = "too_many_open"
+    JUDGE_FAILED = "judge_failed"
 
 
 class Effect(StrEnum):
@@ -222,7 +225,14 @@ class Question:
                 "locations": list(subject.locations),
                 "content": list(subject.content),
                 "changed": list(subject.changed),
+                "announced": dict(subject.announced),
+                "knownKind": subject.known_kind,
+                "tool": subject.tool,
+                "server": subject.server,
+                "source": subject.source,
             },
+            "outsideTurn": request.turn is None,
+            "cwd": request.roots[0] if request.roots else "",
             "options": [option.to_json() for option in request.ask.options],
             "askedAt": self.asked_at,
             "expiresAt": self.expires_at,

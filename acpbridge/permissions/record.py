@@ -18,6 +18,7 @@ _MOST: Final = 64
 def decision_fields(
     request: PermissionRequest,
     rule: str,
+    policy_sha256: str,
     decision: Decision,
     requester: Requester | None,
     latency: float,
@@ -40,6 +41,7 @@ def decision_fields(
             for option in ask.options[:_MOST]
         ],
         "rule_id": rule,
+        "policy_sha256": policy_sha256 or None,
         "decision": decision.effect,
         "option_id": decision.option_id,
         "reason": decision.reason,

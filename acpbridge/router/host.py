@@ -4,6 +4,7 @@ It is the `SessionHost` that a runtime sees. Every event goes through here into 
 outcome is on record before anybody is told that the turn is over.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -177,6 +178,15 @@ class Host:
             "correlationId": request.correlation_id,
         }
         self.emit(Fact("turn_started", values))
+
+    def prompt_of(self, turn: Turn) -> tuple[Mapping[str, Any], ...]:
+        """Return what the agent is sent for a turn: what was asked, and what it is to be told."""
+        content, news = self._services.remarks.behind(self.key, turn, turn.request.content)
+        if news:
+            what = "a question was" if news == 1 else f"{news} questions were"
+            message = f"with this prompt the agent is told why {what} denied"
+            self.emit(Fact("notice", {"kind": "reasons_told", "message": message}))
+        return content
 
     async def complete(self, turn: Turn, result: TurnResult) -> None:
         """End a turn that the agent answered. Only `end_turn` counts as completed."""

@@ -18,6 +18,7 @@ from acpbridge.protocol.content import check_content
 from acpbridge.protocol.envelope import LONG
 from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Peer
+from acpbridge.protocol.toolcalls import ToolCalls
 from acpbridge.runtimes import settings
 from acpbridge.runtimes.acp_client import AcpClient
 from acpbridge.runtimes.base import (
@@ -101,7 +102,8 @@ class _AcpSession:
         self._spec = spec
         self._host = host
         self._process = process
-        self._client = AcpClient(host, process.pid, self._mode_told)
+        tools = ToolCalls(spec.definition.facts.tool_names, spec.cwd)
+        self._client = AcpClient(host, process.pid, self._mode_told, tools)
         self._opened = False
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False

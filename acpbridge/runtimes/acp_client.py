@@ -49,6 +49,7 @@ class AcpClient:
         host: the session that the agent runs for.
         pid: of the agent, for the audit.
         on_mode: told of every mode that the agent announces.
+        tools: keeps the calls that it tells of.
 
     Attributes:
         session_id: the agent's own; None until it is known.
@@ -61,7 +62,13 @@ class AcpClient:
         lost: the error for something of this turn that was too long to be taken.
     """
 
-    def __init__(self, host: SessionHost, pid: int, on_mode: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        host: SessionHost,
+        pid: int,
+        on_mode: Callable[[str], None],
+        tools: ToolCalls | None = None,
+    ) -> None:
         self._host = host
         self._pid = pid
         self._on_mode = on_mode
@@ -71,7 +78,7 @@ class AcpClient:
         self.session_id: str | None = None
         self.replaying = False
         self.replayed = 0
-        self.tools = ToolCalls()
+        self.tools = ToolCalls() if tools is None else tools
         self.aftermath = Aftermath()
         self.heard = False
         self.lost: BridgeError | None = None

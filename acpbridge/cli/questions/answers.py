@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from acpbridge.cli.questions.question import KINDS, Question, options
+from acpbridge.cli.questions.question import Question, options
 from acpbridge.model.permission import OptionKind, ToolKind
-from acpbridge.permissions.policy import names_mode
+from acpbridge.permissions import confirming
 
 # No agent offers more options than a number of so many digits counts.
 LONGEST_NUMBER: Final = 6
+
+_REJECTS: Final = (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS)
 
 HELP: Final = """\
   1, 2, ...      the option of that number
   y              allow, this once; needs exactly one option that does so
   d              deny, this once
-  d REASON       deny, and keep the reason in the audit and in the session's log
+  d REASON       deny, and say why: kept in audit and log, told with the agent's next prompt
+  v              view all of it, where a part was left out
   s              later: leave the question in the inbox, until its time is up
   ?              this list
 An option's exact id is taken as well. Doubtful choices must be said twice."""
@@ -31,6 +34,14 @@ class Word(StrEnum):
 
     HELP = "?"
     LATER = "s"
+    ALL = "v"
+
+
+_WORDS: Final = {
+    **dict.fromkeys(("?", "h", "help"), Word.HELP),
+    **dict.fromkeys(("s", "later"), Word.LATER),
+    **dict.fromkeys(("v", "view"), Word.ALL),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +69,11 @@ def parse(line: str, question: Question) -> Answer | Word | None:
         return Answer(effect="deny", note=rest.strip())
     word = text.lower()
     if word in ("y", "yes"):
-        confirm = "it would change the agent's mode" if _switches(question) else ""
+        confirm = confirming.OF_A_MODE if _switches(question) else ""
         return Answer(effect="allow", confirm=confirm)
     if word in ("n", "no"):
         return Answer(effect="deny")
-    if word in ("?", "h", "help"):
-        return Word.HELP
-    if word in ("s", "later"):
-        return Word.LATER
-    return _chosen(text, question)
+    return _WORDS[word] if word in _WORDS else _chosen(text, question)
 
 
 def _chosen(text: str, question: Question) -> Answer | None:
@@ -81,23 +88,21 @@ def _chosen(text: str, question: Question) -> Answer | None:
     return Answer(option_id=str(found[0].get("optionId")), confirm=_doubt(question, found[0]))
 
 
-def doubt(question: Question, *, option_id: str | None, effect: str | None) -> tuple[str, str]:
-    """Return why a choice must be said twice, and the id to say; two empty texts if it need not."""
-    once = [o for o in options(question) if o.get("kind") == OptionKind.ALLOW_ONCE]
-    if effect == "allow" and _switches(question) and len(once) == 1:
-        return _doubt(question, once[0]), str(once[0].get("optionId"))
-    for option in options(question):
-        if option_id is not None and option.get("optionId") == option_id:
-            return _doubt(question, option), option_id
-    return "", ""
+def allows(answer: Answer, question: Question) -> bool:
+    """Tell whether an answer may let anything happen: all but what is sure to deny."""
+    if answer.option_id is None:
+        return answer.effect != "deny"
+    kinds = [o.get("kind") for o in options(question) if o.get("optionId") == answer.option_id]
+    return any(kind not in _REJECTS for kind in kinds)
 
 
-def ways(question: Question) -> str:
-    """Return the prompt that says what may be typed."""
+def ways(question: Question, *, more: bool = False) -> str:
+    """Return the prompt that says what may be typed; `more` is left to be viewed."""
     count = len(options(question))
     numbers = {0: "", 1: "1, "}.get(count, f"1-{count}, ")
     yes = "y = allow once, " if one_allows(question) else ""
-    return f"answer [{numbers}{yes}d = deny, ? = help]: "
+    view = "v = view all, " if more else ""
+    return f"answer [{numbers}{yes}{view}d = deny, ? = help]: "
 
 
 def one_allows(question: Question) -> bool:
@@ -110,12 +115,6 @@ def _switches(question: Question) -> bool:
 
 
 def _doubt(question: Question, option: Mapping[str, Any]) -> str:
-    """Return why an option must be confirmed, "" if it need not be."""
-    kind = option.get("kind")
-    if kind in (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS):
-        return ""
-    if kind not in KINDS:
-        return "its kind is unknown, so it may do anything"
-    if names_mode(str(option.get("optionId"))) or _switches(question):
-        return "it would change the agent's mode"
-    return ""
+    """Return why an option must be confirmed, "" if it need not be; the daemon demands it too."""
+    name, kind = str(option.get("optionId")), str(option.get("kind"))
+    return confirming.doubt(name, kind, switches=_switches(question))
