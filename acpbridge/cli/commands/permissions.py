@@ -6,6 +6,7 @@ import sys
 import click
 
 from acpbridge.cli import moments, options
+from acpbridge.cli.commands.permissions_audit import audit
 from acpbridge.cli.output import command_line, lines, print_json, say
 from acpbridge.cli.questions.answers import doubt
 from acpbridge.cli.questions.question import Question, render
@@ -43,6 +44,9 @@ def permissions(ctx: click.Context, *, as_json: bool, watch: bool) -> int:
             raise click.UsageError(hint, ctx)
         return EXIT_OK
     return _watch(ctx, as_json=as_json) if watch else _list(ctx, as_json=as_json)
+
+
+permissions.add_command(audit)
 
 
 @permissions.command(
