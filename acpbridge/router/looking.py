@@ -62,6 +62,7 @@ class Looking:
         # What concerns the whole daemon may name sessions of others: it is no agent's to read.
         whole = requester.role is not Role.AGENT
         warnings = [*self._around.notices(), *self._around.config().warnings] if whole else []
+        policy, of_policy = await self._around.policy() if whole else (None, [])
         unowned = await self._inspector.unowned() if whole else []
         silent = view.silent(visible, self._services.clock.monotonic())
         near = [warning for session in live for warning in await session.near_limits()]
@@ -74,7 +75,9 @@ class Looking:
             "sessions": rows,
             "unowned": [view.unowned(p) for p in unowned],
             "pendingPermissions": sum(len(pending[session.key]) for session in visible),
+            "policy": policy,
             "warnings": [
+                *of_policy,
                 *warnings,
                 *view.shared_directories(live),
                 *silent,

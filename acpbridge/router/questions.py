@@ -50,10 +50,16 @@ class Questions:
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
         """Answer a question; see `RouterApi.answer`. The broker audits refusals too (row 24)."""
         decision = await self._services.broker.answer(
-            question, requester=requester, option_id=option_id, effect=effect, note=note
+            question,
+            requester=requester,
+            option_id=option_id,
+            effect=effect,
+            note=note,
+            confirm=confirm,
         )
         return {"id": question, **decision.to_json()}
 

@@ -230,10 +230,11 @@ class Router(Owner):
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
         """Answer a question; see `RouterApi.answer`."""
         return await self._questions.answer(
-            question, requester, option_id=option_id, effect=effect, note=note
+            question, requester, option_id=option_id, effect=effect, note=note, confirm=confirm
         )
 
     def asked(self, question: Question) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from acpbridge.cli.moments import time_left
 from acpbridge.model.display import escape
 from acpbridge.model.permission import OptionKind, ToolKind
+from acpbridge.permissions.confirming import KNOWN_KINDS
 from acpbridge.permissions.policy import names_bypass, names_mode
 
 Question = Mapping[str, Any]
@@ -43,8 +44,6 @@ DEEPEST: Final = 20
 
 # As a person knows it from other tools that show changes.
 NO_LINE_END: Final = "(no line end)"
-
-KINDS: Final = frozenset(OptionKind) - {OptionKind.UNKNOWN}
 
 _COMMAND_NAMES: Final = ("command", "cmd", "argv", "args", "script")
 _OPTION_WORDS: Final[Mapping[str, str]] = {
@@ -163,6 +162,7 @@ _WHY: Final = {
     "malformed": "because it was malformed",
     "audit_failed": "because the audit could not be written",
     "too_many_open": "because too many questions are open",
+    "judge_failed": "because the rules could not be applied",
 }
 
 
@@ -172,7 +172,7 @@ def _expiry(expires: Any, now: str) -> str:
 
 
 def _flags(option: Mapping[str, Any], *, twice: bool) -> Iterator[str]:
-    if option.get("kind") not in KINDS:
+    if str(option.get("kind")) not in KNOWN_KINDS:
         yield "unknown kind: it may do anything"
     name = str(option.get("optionId"))
     if names_bypass(name):
