@@ -104,6 +104,7 @@ class PermissionAsk:
         wire_id: the JSON-RPC id as JSON text, for the audit.
         raw_sha256: of the request's bytes, for the audit.
         agent_pid: of the process that asks, 0 in process.
+        agent_start: when that started, in clock ticks since boot; with the pid it is unique.
     """
 
     subject: ToolSubject
@@ -111,6 +112,7 @@ class PermissionAsk:
     wire_id: str = ""
     raw_sha256: str = ""
     agent_pid: int = 0
+    agent_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class PermissionRequest:
         allow_bypass: whether a person may pick a mode in which nobody is asked any more.
         label: of the session, "" without one.
         roots: directories of the session, the one it works in first; absolute.
+        offered: at how many clients a person was asked when it came in, for the audit.
     """
 
     id: str
@@ -136,6 +139,7 @@ class PermissionRequest:
     allow_bypass: bool = False
     label: str = ""
     roots: tuple[str, ...] = ()
+    offered: int = 0
 
 
 class Reason(StrEnum):

@@ -112,6 +112,7 @@ class Host:
             ask=ask,
             allow_bypass=self._allow_bypass,
             roots=self._roots,
+            offered=self._services.attended(self.key),
         )
         if turn is None:
             return await self._services.broker.ask(request, self._why_withdrawn)

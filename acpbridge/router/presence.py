@@ -23,6 +23,6 @@ class Presence:
         """A client is gone."""
         self._looking.pop(client_id, None)
 
-    def attended(self, key: SessionKey) -> bool:
-        """Tell whether a person is asked what this session asks."""
-        return any(seen in ("", str(key)) for seen in self._looking.values())
+    def attended(self, key: SessionKey) -> int:
+        """Return at how many clients a person is asked what this session asks."""
+        return sum(seen in ("", str(key)) for seen in self._looking.values())

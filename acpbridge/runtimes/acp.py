@@ -101,7 +101,7 @@ class _AcpSession:
         self._spec = spec
         self._host = host
         self._process = process
-        self._client = AcpClient(host, process.pid, self._mode_told)
+        self._client = AcpClient(host, process.pid, self._mode_told, process.start_ticks)
         self._opened = False
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False

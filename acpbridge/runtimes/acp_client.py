@@ -7,7 +7,7 @@ that was not advertised is served.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import anyio
@@ -49,6 +49,7 @@ class AcpClient:
         host: the session that the agent runs for.
         pid: of the agent, for the audit.
         on_mode: told of every mode that the agent announces.
+        start_ticks: when the agent started, for the audit as well.
 
     Attributes:
         session_id: the agent's own; None until it is known.
@@ -61,9 +62,12 @@ class AcpClient:
         lost: the error for something of this turn that was too long to be taken.
     """
 
-    def __init__(self, host: SessionHost, pid: int, on_mode: Callable[[str], None]) -> None:
+    def __init__(
+        self, host: SessionHost, pid: int, on_mode: Callable[[str], None], start_ticks: int = 0
+    ) -> None:
         self._host = host
         self._pid = pid
+        self._start_ticks = start_ticks
         self._on_mode = on_mode
         self.on_options: Callable[[list[Any]], None] = lambda _options: None
         self._open: dict[Call, _Open] = {}
@@ -176,7 +180,8 @@ class AcpClient:
             # Of a turn that a person has cancelled: nobody is asked, and nothing allowed (row 15).
             return acp.selected(None)
         sha256 = hashlib.sha256(call.line).hexdigest()
-        entry = _Open(self.tools.ask(params, call.wire_id, sha256, self._pid))
+        ask = self.tools.ask(params, call.wire_id, sha256, self._pid)
+        entry = _Open(replace(ask, agent_start=self._start_ticks))
         self._open[call] = entry
         try:
             entry.decision = await self._host.ask(entry.ask)

@@ -95,6 +95,7 @@ def play(home: Home) -> Seen:
     asking = a_question(it)
     both_are_shown(it, asking)
     answered(it, asking)
+    audited(it)
     ended(it)
     machine(it)
     daemon_ends(it)
@@ -169,6 +170,13 @@ def answered(it: Scenario, asking: str) -> None:
     it.seen.add_events(map(json.loads, out.splitlines()))
     logged = it.seen.add_events(it.home.run("logs", asking, "--json").events)
     assert logged[-1]["type"] == "session_closed"
+
+
+def audited(it: Scenario) -> None:
+    for record in it.home.run("permissions", "audit", "--json").events:
+        it.seen.add("permissions audit --json", record)
+    verify = ("permissions", "audit", "--verify", "--json")
+    assert it.json("permissions audit --verify --json", *verify)["damage"] is None
 
 
 def ended(it: Scenario) -> None:

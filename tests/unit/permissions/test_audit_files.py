@@ -122,13 +122,14 @@ def test_g18_a_kill_in_the_middle_of_a_turn_costs_nothing(
     assert len(files(path)) == len(list(path.parent.iterdir()))  # none has two names
 
 
-@pytest.mark.parametrize("point", ["audit.link", "audit.replace"])
+@pytest.mark.parametrize("failing", ["audit.link", "audit.replace"])
 def test_g28_where_no_other_file_can_be_begun_the_full_one_is_gone_on_with(
-    path: Path, point: str
+    path: Path, failing: str
 ) -> None:
-    def full_disk(name: str) -> None:
-        if name == point:
+    def full_disk(point: str) -> int | None:
+        if point == failing:
             raise OSError(errno.ENOSPC, "no space")
+        return None
 
     write(opened(path, full_disk), range(20))
     assert ticks(path) == list(range(20))
