@@ -107,6 +107,7 @@ class PermissionAsk:
         raw_sha256: of the request's bytes, for the audit.
         agent_pid: of the process that asks, 0 in process.
         outside_turn: whether it came before the agent had the prompt, or after it had answered it.
+        agent_start: when that started, in clock ticks since boot; with the pid it is unique.
     """
 
     subject: ToolSubject
@@ -115,6 +116,7 @@ class PermissionAsk:
     raw_sha256: str = ""
     agent_pid: int = 0
     outside_turn: bool = False
+    agent_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class PermissionRequest:
         forward_always: whether an `allow_always` that a person picks is sent as it is.
         label: of the session, "" without one.
         roots: directories of the session, the one it works in first; absolute.
+        offered: at how many clients a person was asked when it came in, for the audit.
     """
 
     id: str
@@ -142,6 +145,7 @@ class PermissionRequest:
     forward_always: bool = False
     label: str = ""
     roots: tuple[str, ...] = ()
+    offered: int = 0
 
 
 class Reason(StrEnum):

@@ -119,7 +119,8 @@ class _AcpSession:
         self._process = process
         self._terminals = terminals
         tools = ToolCalls(spec.definition.facts.tool_names, spec.cwd)
-        self._client = AcpClient(host, process.pid, self._mode_told, tools)
+        start = process.start_ticks
+        self._client = AcpClient(host, process.pid, self._mode_told, tools, start_ticks=start)
         self._client.served = terminals.methods(lambda: self._client.session_id)
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False

@@ -165,7 +165,7 @@ def _paths_in(narrow: tuple[Glob, ...] | None, wide: tuple[Glob, ...] | None) ->
 
 
 def _path_in(narrow: Glob, wide: Glob) -> bool:
-    if narrow.text == wide.text or wide.parts == (_BELOW,) and not wide.in_root:
+    if narrow.text == wide.text or (wide.parts == (_BELOW,) and not wide.in_root):
         return True
     *front, last = wide.parts or ("",)
     plain = not any("*" in part for part in front)
