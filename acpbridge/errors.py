@@ -107,6 +107,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
+    "no_such_grant": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is in force: acpbridge permissions grants."
+    ),
     "ambiguous_key": ErrorKind(
         INVALID_PARAMS, EXIT_NOT_FOUND, "Give more of the key, as acpbridge sessions prints it."
     ),
@@ -132,6 +135,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     ),
     "invalid_option": ErrorKind(
         INVALID_PARAMS, EXIT_USAGE, "Answer with --option and one of the ids that were offered."
+    ),
+    "confirmation_needed": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Name the option once more, if it is meant: --confirm ID."
     ),
     "permission_denied": ErrorKind(
         INVALID_REQUEST, EXIT_DENIED, "Run it as the operator, outside every supervised agent."

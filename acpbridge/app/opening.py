@@ -29,6 +29,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.permissions.audit import Audit, last_decisions
 from acpbridge.permissions.broker import PermissionBroker
+from acpbridge.permissions.grants import Grants
 from acpbridge.permissions.judging import Judging
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
@@ -106,7 +107,7 @@ async def open_router(
             sink = _Sink()
             policing = Policing(setup.policy, audit.note)
             await policing.shown()  # the audit has it from the start
-            broker = _broker(base, audit, sink, Judging(policing.current))
+            broker = _broker(base, audit, sink, policing)
             services = _services(base, ledger, session_log, supervisor, broker)
             around = Surroundings(
                 daemon=setup.info,
@@ -171,12 +172,15 @@ def _errands(base: Base, supervisor: Supervisor) -> Errands:
     )
 
 
-def _broker(base: Base, audit: Audit, sink: _Sink, judging: Judging) -> PermissionBroker:
+def _broker(base: Base, audit: Audit, sink: _Sink, policing: Policing) -> PermissionBroker:
+    config = base.setup.configuration.current
+    grants = Grants(base.clock, lambda: config().limits.grant_seconds)
     return PermissionBroker(
         audit,
         base.clock,
-        judge=judging.judge,
-        deadline=base.setup.configuration.current().limits.permission_seconds,
+        judge=Judging(policing.current, grants.verdict).judge,
+        grants=grants,
+        deadline=config().limits.permission_seconds,
         on_asked=sink.asked,
         on_decided=sink.decided,
         faults=base.setup.faults,

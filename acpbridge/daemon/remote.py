@@ -157,10 +157,26 @@ class RemoteRouter:
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
         """Answer a question; see `RouterApi.answer`."""
         del requester
-        return dict(await self._client.answer(question, option=option_id, effect=effect, note=note))
+        decision = await self._client.answer(
+            question, option=option_id, effect=effect, note=note, confirm=confirm
+        )
+        return dict(decision)
+
+    async def grants(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return the grants; see `RouterApi.grants`."""
+        del requester
+        rows: list[dict[str, Any]] = (await self._client.call("grants"))["grants"]
+        return rows
+
+    async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
+        """End grants; see `RouterApi.revoke`."""
+        del requester
+        rows: list[dict[str, Any]] = (await self._client.call("revoke", ids=grants))["revoked"]
+        return rows
 
 
 async def _following(entering: AbstractAsyncContextManager[Events]) -> "_Following":

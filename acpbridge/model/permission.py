@@ -124,6 +124,7 @@ class PermissionRequest:
         run_rule: what the run says of permissions.
         ask: the question itself.
         allow_bypass: whether a person may pick a mode in which nobody is asked any more.
+        forward_always: whether an `allow_always` that a person picks is sent as it is.
         label: of the session, "" without one.
         roots: directories of the session, the one it works in first; absolute.
     """
@@ -134,6 +135,7 @@ class PermissionRequest:
     run_rule: OnPermission
     ask: PermissionAsk
     allow_bypass: bool = False
+    forward_always: bool = False
     label: str = ""
     roots: tuple[str, ...] = ()
 
@@ -155,6 +157,14 @@ class Reason(StrEnum):
     JUDGE_FAILED = "judge_failed"
 
 
+class Lasts(StrEnum):
+    """How long an answer holds: this once, as a grant of ours, or as long as the agent likes."""
+
+    ONCE = "once"
+    SESSION = "session"
+    AGENT = "agent"
+
+
 class Effect(StrEnum):
     """What a decision comes to."""
 
@@ -173,6 +183,7 @@ class Decision:
         reason: why.
         by: label of who decided, or the rule's id.
         note: a person's words.
+        lasts: how long it holds; with `session` a grant was made, of the question's id.
     """
 
     effect: Effect
@@ -180,6 +191,7 @@ class Decision:
     reason: Reason
     by: str = ""
     note: str = ""
+    lasts: Lasts = Lasts.ONCE
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as events and lists show them."""
@@ -189,7 +201,25 @@ class Decision:
             "reason": self.reason,
             "by": self.by,
             "note": self.note,
+            "lasts": self.lasts,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class GrantOffer:
+    """What a person would grant by an option that allows always.
+
+    Attributes:
+        scope: in words.
+        seconds: how long it would be in force, unless its session ends before.
+    """
+
+    scope: str
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape within a question."""
+        return {"scope": self.scope, "seconds": self.seconds}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +230,15 @@ class Question:
         request: what is asked.
         asked_at: ISO 8601, UTC.
         expires_at: ISO 8601, UTC; the deadline itself is kept on the monotonic clock.
+        grant: what `allow_always` would grant, None if nothing.
+        always: how long an `allow_always` would hold; None if none is offered.
     """
 
     request: PermissionRequest
     asked_at: str
     expires_at: str
+    grant: GrantOffer | None = None
+    always: Lasts | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape of the lists of open questions."""
@@ -225,6 +259,8 @@ class Question:
                 "changed": list(subject.changed),
             },
             "options": [option.to_json() for option in request.ask.options],
+            "always": self.always,
+            "grant": None if self.grant is None else self.grant.to_json(),
             "askedAt": self.asked_at,
             "expiresAt": self.expires_at,
         }

@@ -7,7 +7,14 @@ rest is covered by the hash of the request's bytes.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from acpbridge.model.permission import Decision, Effect, PermissionRequest, Reason, ToolSubject
+from acpbridge.model.permission import (
+    Decision,
+    Effect,
+    Lasts,
+    PermissionRequest,
+    Reason,
+    ToolSubject,
+)
 from acpbridge.model.requesters import Requester
 from acpbridge.permissions.arguments import ARGV_KEYS, PATH_KEYS, under
 
@@ -46,6 +53,7 @@ def decision_fields(
         "option_id": decision.option_id,
         "reason": decision.reason,
         "note": decision.note,
+        "lasts": decision.lasts,
         "decided_by": None if requester is None else requester_fields(requester),
         "latency_ms": round(latency * 1000, 3),
     }
@@ -62,6 +70,7 @@ def decision_of(record: Mapping[str, Any]) -> Decision | None:
             Reason(record["reason"]),
             str(by),
             str(record["note"]),
+            Lasts(record.get("lasts", Lasts.ONCE)),
         )
     except (KeyError, ValueError, TypeError):
         return None

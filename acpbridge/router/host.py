@@ -11,6 +11,7 @@ import anyio
 import structlog
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Event, Fact, Update
 from acpbridge.model.permission import (
     Decision,
@@ -50,7 +51,7 @@ class Host:
     Args:
         record: of the session, as it was made.
         services: what it works with.
-        allow_bypass: whether a person may let the agent enter a mode in which nobody is asked.
+        definition: says what a person may let the agent do.
 
     Attributes:
         key: of the session.
@@ -61,12 +62,15 @@ class Host:
     """
 
     def __init__(
-        self, record: SessionRecord, services: Services, *, allow_bypass: bool = False
+        self,
+        record: SessionRecord,
+        services: Services,
+        definition: AgentDefinition,
     ) -> None:
         self.key = record.key
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
-        self._allow_bypass = allow_bypass
+        self._definition = definition
         self.turn: Turn | None = None
         self.closing = False
         self.leaving = False
@@ -110,7 +114,8 @@ class Host:
             # Outside a turn no rule applies (row 14).
             run_rule=OnPermission.ASK if turn is None else turn.request.on_permission,
             ask=ask,
-            allow_bypass=self._allow_bypass,
+            allow_bypass=self._definition.allow_bypass,
+            forward_always=self._definition.forward_always,
             roots=self._roots,
         )
         if turn is None:

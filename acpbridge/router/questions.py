@@ -5,7 +5,7 @@ from typing import Any
 from acpbridge.model.events import Fact
 from acpbridge.model.permission import Decision, Effect, PermissionRequest, Question
 from acpbridge.model.requesters import Requester
-from acpbridge.router.authorize import Action
+from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
 from acpbridge.router.feed import QuestionFeed, QuestionWatcher
 from acpbridge.router.services import Services
@@ -50,12 +50,30 @@ class Questions:
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
         """Answer a question; see `RouterApi.answer`. The broker audits refusals too (row 24)."""
         decision = await self._services.broker.answer(
-            question, requester=requester, option_id=option_id, effect=effect, note=note
+            question,
+            requester=requester,
+            option_id=option_id,
+            effect=effect,
+            note=note,
+            confirm=confirm,
         )
         return {"id": question, **decision.to_json()}
+
+    async def grants(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return the grants in force; see `RouterApi.grants`."""
+        authorize(Action.GRANTS, requester, Target())
+        await self._services.broker.tell()
+        return [grant.to_json() for grant in self._services.broker.grants()]
+
+    async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
+        """End grants; see `RouterApi.revoke`."""
+        authorize(Action.GRANTS, requester, Target())
+        revoked = await self._services.broker.revoke(grants, requester)
+        return [grant.to_json() for grant in revoked]
 
     # ---- What the broker tells ----
 

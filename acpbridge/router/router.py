@@ -229,11 +229,20 @@ class Router(Owner):
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
         """Answer a question; see `RouterApi.answer`."""
         return await self._questions.answer(
-            question, requester, option_id=option_id, effect=effect, note=note
+            question, requester, option_id=option_id, effect=effect, note=note, confirm=confirm
         )
+
+    async def grants(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return the grants; see `RouterApi.grants`."""
+        return await self._questions.grants(requester)
+
+    async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
+        """End grants; see `RouterApi.revoke`."""
+        return await self._questions.revoke(grants, requester)
 
     def asked(self, question: Question) -> None:
         """Take note of an open question; the broker calls it."""

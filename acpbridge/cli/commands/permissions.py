@@ -6,12 +6,12 @@ import sys
 import click
 
 from acpbridge.cli import moments, options
+from acpbridge.cli.commands import granted
 from acpbridge.cli.output import command_line, lines, print_json, say
-from acpbridge.cli.questions.answers import doubt
-from acpbridge.cli.questions.question import Question, render
+from acpbridge.cli.questions.question import how_long, render
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import home, paths
-from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
+from acpbridge.errors import EXIT_FAILURE, EXIT_OK
 
 # A decision is on disk before the agent hears of it. Seconds.
 ANSWER_LIMIT = 30.0
@@ -119,17 +119,21 @@ def answer(  # noqa: PLR0913 - one for each option
 ) -> int:
     """Answer one question; the first valid answer counts.
 
-    Exit status 0 if the question came to what was answered, 4 if it is not open any more.
+    Exit status 0 if the question came to what was answered, 4 if it is not open any more, 1 if the
+    option must be confirmed; the question is open then.
     """
     if sum((allow, deny, option is not None)) != 1:
         raise click.UsageError("Give one of: --allow, --deny, --option.", ctx)
     effect = None if option is not None else "allow" if allow else "deny"
     with connect_or_start(paths(ctx)) as client:
-        for found in client.call("questions")["permissions"]:
-            if found.get("id") == question:
-                _check_confirmed(found, option, effect, confirm)
         decision = client.call(
-            "answer", limit=ANSWER_LIMIT, id=question, optionId=option, effect=effect, note=reason
+            "answer",
+            limit=ANSWER_LIMIT,
+            id=question,
+            optionId=option,
+            effect=effect,
+            note=reason,
+            confirm=confirm,
         )
     if as_json:
         print_json(decision)
@@ -137,22 +141,13 @@ def answer(  # noqa: PLR0913 - one for each option
         chosen = decision.get("optionId")
         by_option = "" if chosen is None else f" (option {chosen})"
         click.echo(" ".join(lines(f"{question}: {decision['effect']}{by_option}")))
+        if how_long(decision):
+            say(how_long(decision))
     if decision.get("reason") == "operator":
         return EXIT_OK
     say(f"it did not come to that: {' '.join(lines(str(decision.get('reason'))))}")
     return EXIT_FAILURE
 
 
-def _check_confirmed(
-    question: Question, option: str | None, effect: str | None, confirm: str | None
-) -> None:
-    """Have a doubtful choice said twice (rows 4 and 27).
-
-    Raises:
-        BridgeError: `invalid_option`, with the way to confirm it.
-    """
-    why, name = doubt(question, option_id=option, effect=effect)
-    if why and confirm != name:
-        shown = " ".join(lines(name))
-        hint = f"If it is meant, add: --confirm {shown}"
-        raise BridgeError("invalid_option", f"Not answered: {why}.", hint=hint)
+permissions.add_command(granted.grants)
+permissions.add_command(granted.revoke)

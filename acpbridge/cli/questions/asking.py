@@ -16,7 +16,14 @@ from acpbridge.cli.output import command_line, lines, styled, terminal_width
 from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.answers import HELP, Answer, Word, one_allows, parse, ways
 from acpbridge.cli.questions.colours import coloured
-from acpbridge.cli.questions.question import Question, how_decided, options, render, wrapped
+from acpbridge.cli.questions.question import (
+    Question,
+    how_decided,
+    how_long,
+    options,
+    render,
+    wrapped,
+)
 from acpbridge.cli.terminal.screen import Prompt, Screen
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
@@ -198,13 +205,16 @@ class Terminal:
         if answer is None or answer is Word.HELP:
             await prompt.show(HELP if answer else "that is none of the answers; ? lists them")
             return False
-        if answer.confirm and not await self._confirmed(question, answer, prompt):
-            await prompt.show("not confirmed: nothing was answered")
-            return False
-        return await self._send(question, answer, prompt)
+        confirm = None
+        if answer.confirm:
+            confirm = await self._confirmed(question, answer, prompt)
+            if confirm is None:
+                await prompt.show("not confirmed: nothing was answered")
+                return False
+        return await self._send(question, answer, prompt, confirm)
 
-    async def _confirmed(self, question: Question, answer: Answer, prompt: Prompt) -> bool:
-        """Have a doubtful answer said once more, by the option's exact id."""
+    async def _confirmed(self, question: Question, answer: Answer, prompt: Prompt) -> str | None:
+        """Have a doubtful answer said once more, by the option's exact id; return that id."""
         word = answer.option_id
         if word is None:
             named = [str(o.get("optionId")) for o in options(question)]
@@ -216,22 +226,26 @@ class Terminal:
         await prompt.show(styled("\n".join(careful), fg="red"))
         label = f"to confirm, type the option's id ({shown}): "
         line = await prompt.line(label)
-        return line is not None and line.strip() == word.strip()
+        return word if line is not None and line.strip() == word.strip() else None
 
-    async def _send(self, question: Question, answer: Answer, prompt: Prompt) -> bool:
+    async def _send(
+        self, question: Question, answer: Answer, prompt: Prompt, confirm: str | None
+    ) -> bool:
         self._mine = True
         try:
             effect = None if answer.effect is None else Effect(answer.effect)
             name = str(question.get("id"))
             decision = await self._client.answer(
-                name, option=answer.option_id, effect=effect, note=answer.note
+                name, option=answer.option_id, effect=effect, note=answer.note, confirm=confirm
             )
         except BridgeError as error:
             await prompt.show(styled(" ".join(lines(error.message)), fg="yellow"))
-            return error.code != "invalid_option"
+            return error.code not in ("invalid_option", "confirmation_needed")
         finally:
             self._mine = False
         if decision.get("reason") != "operator":
             said = f"it did not come to that: it was {how_decided(decision)}"
             await prompt.show(styled(said, fg="yellow"))
+        elif how_long(decision):
+            await prompt.show(styled(how_long(decision), fg="yellow"))
         return True
