@@ -58,10 +58,10 @@ def write(home: Home, text: str) -> None:
     part.replace(home.path / "policy.yaml")
 
 
-def reads(path: Path, done: Path, **more: Any) -> str:
-    """Return the directive that asks to read a file, and does something else if it may."""
+def reads(path: Path, done: Path, options: Any = OPTIONS, **more: Any) -> str:
+    """Return the directive that asks to read a file, and leaves a trace if it may."""
     call = {"toolCallId": f"call-{path.name}", "title": "Read", "kind": "read"}
-    params = {"toolCall": {**call, "rawInput": {"path": str(path)}, **more}, "options": OPTIONS}
+    params = {"toolCall": {**call, "rawInput": {"path": str(path)}, **more}, "options": options}
     return f"ask-json {json.dumps(params)} do {done}"
 
 
@@ -111,6 +111,38 @@ def test_what_a_rule_denies_never_runs_whatever_the_run_says(
     decision = last_decision(home)
     assert (decision["decision"], decision["option_id"]) == ("deny", "reject_once")
     assert decision["rule_id"] == "policy:2"
+
+
+def announced(path: Path) -> str:
+    """Return the directive that tells of the call that `reads` asks about, with another file."""
+    call = {"toolCallId": f"call-{path.name}", "title": "Read", "kind": "read"}
+    update = {"sessionUpdate": "tool_call", **call, "rawInput": {"path": "/elsewhere"}}
+    return f"update {json.dumps(update)}"
+
+
+ONCE = {"optionId": "again", "name": "Allow", "kind": "allow_once"}
+DOUBTFUL = {
+    "row_02_only_always": lambda a, done: reads(a, done, [OPTIONS[0], OPTIONS[2]]),
+    "row_03_several_once": lambda a, done: reads(a, done, [*OPTIONS, ONCE]),
+    "row_08_unknown_kind": lambda a, done: reads(a, done, kind="peruse"),
+    "row_09_changed_since": lambda a, done: f"{announced(a)}\n{reads(a, done)}",
+    "row_27_switch_mode": lambda a, done: reads(a, done, kind="switch_mode"),
+}
+
+
+@pytest.mark.parametrize("doubt", DOUBTFUL)
+def test_rows_02_03_08_09_27_what_is_doubtful_is_asked_though_a_rule_and_the_run_allow_it(
+    home: Home, mine: Client, work: Path, doubt: str
+) -> None:
+    write(home, "rules: [{effect: allow}]")
+    plain = ended(mine, reads(work / "b", work / "plain"), agent="fake", cwd=str(work))
+    assert (plain["outcome"], (work / "plain").exists()) == ("completed", True)
+    words = DOUBTFUL[doubt](work / "a", work / "done")
+    start(mine, words, agent="fake", cwd=str(work), onPermission="allow")
+    (question,) = until(lambda: asked(mine))
+    assert not (work / "done").exists()
+    mine.call("kill", keys=[question["sessionKey"]], grace=0.0)
+    assert not (work / "done").exists()
 
 
 def test_no_rule_is_ever_read_from_a_workspace(mine: Client, work: Path) -> None:
