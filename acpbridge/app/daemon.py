@@ -21,6 +21,7 @@ from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.manager import READY, STOPPING, Manager
 from acpbridge.daemon.obstacles import close_to_others, put_aside
 from acpbridge.daemon.paths import Paths, make_private
+from acpbridge.daemon.policyfile import PolicyFile
 from acpbridge.model.faults import Faults
 from acpbridge.router.router import Router
 from acpbridge.transport import unix
@@ -83,10 +84,11 @@ async def run_daemon(paths: Paths, ready: Callable[[], None], log_file: Path | N
 def _setup(paths: Paths, faults: Faults, notices: Sequence[str]) -> Setup:
     configuration = ConfigFile(paths.config)
     configuration.first()
+    policy = PolicyFile.first(paths)
     make_private(paths.socket.parent)
     nofile = raise_descriptor_limit()
     info = daemon_info(paths)
-    return Setup(paths, configuration, info, faults, nofile=nofile, notices=notices)
+    return Setup(paths, configuration, policy, info, faults, nofile=nofile, notices=notices)
 
 
 async def _stop(router: Router) -> None:

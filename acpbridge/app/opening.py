@@ -15,6 +15,7 @@ import anyio.to_thread
 import structlog
 
 from acpbridge import logs
+from acpbridge.app.policing import Policing
 from acpbridge.app.setup import Base, Setup
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
@@ -28,6 +29,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.permissions.audit import Audit, last_decisions
 from acpbridge.permissions.broker import PermissionBroker
+from acpbridge.permissions.judging import Judging
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
 from acpbridge.router.router import Router
@@ -96,19 +98,23 @@ async def open_router(
     audit = _audit(base)
     try:
         errands = _errands(base, supervisor)
-        async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
+        async with _ledger(base) as ledger, session_log, supervisor, errands:
             now = base.clock.wall().isoformat(timespec="milliseconds")
             decided = partial(last_decisions, paths.audit)
             await ledger.recover(now, killed.noted(paths.killed), decided)
             killed.forget(paths.killed, faults)
             sink = _Sink()
-            services = _services(base, ledger, session_log, supervisor, _broker(base, audit, sink))
+            policing = Policing(setup.policy, audit.note)
+            await policing.shown()  # the audit has it from the start
+            broker = _broker(base, audit, sink, Judging(policing.current))
+            services = _services(base, ledger, session_log, supervisor, broker)
             around = Surroundings(
                 daemon=setup.info,
                 config=base.config,
                 default_agent=default_agent,
                 learn=base.learn,
                 notices=lambda: [*_notices(base, ledger, session_log), *supervisor.notices],
+                policy=policing.shown,
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands
@@ -143,6 +149,10 @@ def _audit(base: Base) -> Audit:
         raise BridgeError("store_full", message, hint=hint) from None
 
 
+def _ledger(base: Base) -> Ledger:
+    return Ledger(base.setup.paths.home, base.setup.faults, base.redactor.value)
+
+
 def _session_log(base: Base) -> SessionLog:
     return SessionLog(
         base.setup.paths.home,
@@ -151,6 +161,7 @@ def _session_log(base: Base) -> SessionLog:
         base.redactor.json_line,
         base.setup.faults,
         on_failure=base.store_failed,
+        searcher=base.redactor,
     )
 
 
@@ -165,10 +176,11 @@ def _errands(base: Base, supervisor: Supervisor) -> Errands:
     )
 
 
-def _broker(base: Base, audit: Audit, sink: _Sink) -> PermissionBroker:
+def _broker(base: Base, audit: Audit, sink: _Sink, judging: Judging) -> PermissionBroker:
     return PermissionBroker(
         audit,
         base.clock,
+        judge=judging.judge,
         deadline=base.setup.configuration.current().limits.permission_seconds,
         on_asked=sink.asked,
         on_decided=sink.decided,

@@ -15,6 +15,7 @@ from acpbridge.config.snapshot import Config
 from acpbridge.controller.containment import containment_of
 from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.paths import Paths
+from acpbridge.daemon.policyfile import PolicyFile
 from acpbridge.daemon.system import SystemClock
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
@@ -37,6 +38,7 @@ class Setup:
     Attributes:
         paths: of the state directory, which is locked already.
         configuration: read already.
+        policy: read already.
         info: what status says of the daemon.
         faults: named points for tests.
         agents: that are code of this process; never the daemon's.
@@ -46,6 +48,7 @@ class Setup:
 
     paths: Paths
     configuration: ConfigFile
+    policy: PolicyFile
     info: DaemonInfo
     faults: Faults = no_faults
     agents: Mapping[AgentId, Agent] = field(default_factory=dict)

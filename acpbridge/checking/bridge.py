@@ -8,6 +8,7 @@ from acpbridge.checking.report import Check, Status, failed
 from acpbridge.config.snapshot import Config
 from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.daemon.paths import Paths, check_private
+from acpbridge.daemon.policyfile import PolicyFile
 from acpbridge.daemon.quick import connect
 from acpbridge.errors import BridgeError
 
@@ -39,6 +40,21 @@ def check_config(paths: Paths) -> tuple[Check, Config | None]:
         agents = ", ".join(config.agents) or "none"
         message = f"{paths.config}, revision {config.revision}; agents: {agents}"
     return Check("bridge", "config", Status.OK, message, facts=facts), config
+
+
+def check_policy(paths: Paths) -> Check:
+    """Load the policy, and say how many rules are in it."""
+    path = paths.policy
+    try:
+        policy = PolicyFile.first(paths)
+    except BridgeError as error:
+        return failed("bridge", "policy", error, {"path": str(path)})
+    facts = {"path": str(path), "sha256": policy.book.sha256 or None, "rules": policy.rules}
+    if policy.missing:
+        message = f"there is no {path}; everything is asked"
+    else:
+        message = f"{path}, rules: {policy.rules}"
+    return Check("bridge", "policy", Status.OK, message, facts=facts)
 
 
 def check_home(paths: Paths) -> Check:

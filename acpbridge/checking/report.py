@@ -26,7 +26,7 @@ class Check:
 
     Attributes:
         kind: `bridge` or `agent`.
-        id: `acpbridge`, `config`, `home` or `daemon` of the bridge; the id of an agent.
+        id: `acpbridge`, `config`, `policy`, `home` or `daemon` of the bridge; the id of an agent.
         status: how it ended.
         message: what was found, for people.
         next: what to do, "" for nothing.

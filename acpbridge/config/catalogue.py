@@ -63,6 +63,11 @@ CLAUDE: Final = AgentFacts(
     silence_hint="It retries a refused login (401), a limit (429) or a server error without a "
     "word, for a minute or longer. Check the key or log in again; CLAUDE_CODE_MAX_RETRIES=1 in its "
     "environment has it fail at once.",
+    settings_paths=(
+        ".claude",
+        ".claude.json",
+        ".mcp.json",
+    ),
 )
 
 CODEX: Final = AgentFacts(
@@ -94,6 +99,7 @@ CODEX: Final = AgentFacts(
     session_needs_login=True,
     install_hint="Install it: npm install -g @agentclientprotocol/codex-acp",
     wrong_commands={"codex": "codex-acp"},
+    settings_paths=(".codex",),
 )
 
 GEMINI: Final = AgentFacts(
@@ -131,6 +137,7 @@ GEMINI: Final = AgentFacts(
     install_hint="Install it: npm install -g @google/gemini-cli",
     wrong_commands={"gemini": "gemini --acp"},
     silence_hint="It retries a limit (429) or a server error without a word.",
+    settings_paths=(".gemini",),
 )
 
 # Of these only the command is known. No mode, login or environment is: they show as unknown.
@@ -144,6 +151,12 @@ OPENCODE: Final = AgentFacts(
     packages=("opencode-ai",),
     install_hint="Install it: npm install -g opencode-ai",
     wrong_commands={"opencode": "opencode acp"},
+    settings_paths=(
+        ".opencode",
+        "opencode.json",
+        "opencode.jsonc",
+        ".config/opencode",
+    ),
 )
 
 PI: Final = AgentFacts(
@@ -153,6 +166,7 @@ PI: Final = AgentFacts(
     npx_version="0.0.34",
     packages=("pi-acp",),
     install_hint="Install it: npm install -g pi-acp @earendil-works/pi-coding-agent",
+    settings_paths=(".pi",),
 )
 
 FAST_AGENT: Final = AgentFacts(
@@ -161,6 +175,11 @@ FAST_AGENT: Final = AgentFacts(
     uvx_package="fast-agent-mcp",
     packages=("fast-agent-mcp",),
     install_hint="Install uv, which brings uvx: https://docs.astral.sh/uv",
+    settings_paths=(
+        ".fast-agent",
+        "fastagent.config.yaml",
+        "fastagent.secrets.yaml",
+    ),
 )
 
 COPILOT: Final = AgentFacts(
@@ -168,6 +187,7 @@ COPILOT: Final = AgentFacts(
     binaries=("copilot",),
     args=("--acp", "--stdio"),
     wrong_commands={"copilot": "copilot --acp --stdio"},
+    settings_paths=(".copilot",),
 )
 
 CURSOR: Final = AgentFacts(
@@ -175,6 +195,7 @@ CURSOR: Final = AgentFacts(
     binaries=("cursor-agent",),
     args=("acp",),
     wrong_commands={"cursor-agent": "cursor-agent acp"},
+    settings_paths=(".cursor",),
 )
 
 QWEN: Final = AgentFacts(
@@ -182,6 +203,7 @@ QWEN: Final = AgentFacts(
     binaries=("qwen",),
     args=("--acp",),
     wrong_commands={"qwen": "qwen --acp"},
+    settings_paths=(".qwen",),
 )
 
 KIMI: Final = AgentFacts(
@@ -189,6 +211,7 @@ KIMI: Final = AgentFacts(
     binaries=("kimi",),
     args=("acp",),
     wrong_commands={"kimi": "kimi acp"},
+    settings_paths=(".kimi",),
 )
 
 DROID: Final = AgentFacts(
@@ -196,6 +219,7 @@ DROID: Final = AgentFacts(
     binaries=("droid",),
     args=("exec", "--output-format", "acp"),
     wrong_commands={"droid": "droid exec --output-format acp"},
+    settings_paths=(".factory",),
 )
 
 OPENCLAW: Final = AgentFacts(
@@ -203,6 +227,7 @@ OPENCLAW: Final = AgentFacts(
     binaries=("openclaw",),
     args=("acp",),
     wrong_commands={"openclaw": "openclaw acp"},
+    settings_paths=(".openclaw",),
 )
 
 # Names that other bridges know. Nobody has checked a command for them, so there is none here.

@@ -29,6 +29,11 @@ class Paths(NamedTuple):
     config: Path
 
     @property
+    def policy(self) -> Path:
+        """The rules on permissions, beside the configuration; it need not exist."""
+        return self.config.parent / "policy.yaml"
+
+    @property
     def lock(self) -> Path:
         """Held by the daemon; never removed."""
         return self.home / "daemon.lock"

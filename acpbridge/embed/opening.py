@@ -29,6 +29,7 @@ from acpbridge.daemon.frozen import not_a_daemon
 from acpbridge.daemon.lock import DaemonLock
 from acpbridge.daemon.obstacles import close_to_others, put_aside
 from acpbridge.daemon.paths import Paths, find, make_private
+from acpbridge.daemon.policyfile import PolicyFile
 from acpbridge.daemon.remote import RemoteRouter
 from acpbridge.edge.load import check_agent
 from acpbridge.embed.bridge import Bridge, Enter, Visit
@@ -73,8 +74,10 @@ async def open_bridge(
     with _locked(paths) as lock, _logging() as log_to:
         configuration = ConfigFile(paths.config)
         configuration.first()
+        policy = PolicyFile.first(paths)
         notices = [*put_aside(paths), *close_to_others(paths)]
-        setup = Setup(paths, configuration, daemon_info(paths), agents=own, notices=notices)
+        info = daemon_info(paths)
+        setup = Setup(paths, configuration, policy, info, agents=own, notices=notices)
         async with open_router(setup, log_to) as opened:
             enter = _entering(opened.router)
             try:

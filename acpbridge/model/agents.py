@@ -88,6 +88,8 @@ class AgentFacts:
         install_hint: how a person installs it.
         wrong_commands: first words of commands that look right and are not, with what to write.
         silence_hint: what to check when nothing comes from it for a while.
+        settings_paths: files and directories, wherever they are, by which it is configured; no
+            agent writes there, for it could allow itself everything.
     """
 
     description: str = ""
@@ -119,6 +121,7 @@ class AgentFacts:
     install_hint: str = ""
     wrong_commands: Mapping[str, str] = field(default_factory=dict)
     silence_hint: str = ""
+    settings_paths: tuple[str, ...] = ()
 
 
 UNKNOWN_FACTS = AgentFacts()

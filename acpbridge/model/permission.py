@@ -154,6 +154,7 @@ class Reason(StrEnum):
     MALFORMED = "malformed"
     AUDIT_FAILED = "audit_failed"
     FLOOD = "too_many_open"
+    JUDGE_FAILED = "judge_failed"
 
 
 class Effect(StrEnum):

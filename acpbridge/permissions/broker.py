@@ -6,12 +6,12 @@ claimed synchronously, by whoever is first, and then recorded and returned by th
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, Final
 
 import anyio
+import structlog
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
@@ -20,8 +20,13 @@ from acpbridge.model.permission import Decision, Effect, PermissionRequest, Ques
 from acpbridge.model.ports import Clock
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.permissions import policy
+from acpbridge.permissions.answers import Answer, answered
 from acpbridge.permissions.audit import Audit
+from acpbridge.permissions.entries import Claim, Entry
 from acpbridge.permissions.record import decision_fields, place_fields, requester_fields
+from acpbridge.permissions.verdict import Ruling, Verdict
+
+log = structlog.get_logger(__name__)
 
 # So many settled questions are remembered, to say by whom and when to one who comes too late.
 REMEMBERED: Final = 1024
@@ -31,55 +36,9 @@ AUDIT_SECONDS: Final = 5.0
 _PEOPLE: Final = frozenset({Role.OPERATOR, Role.EDITOR})
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """A decision that won, with who made it and when; it is not in the audit yet."""
-
-    decision: Decision
-    at: str
-    requester: Requester | None = None
-
-
-@dataclass(slots=True, eq=False)
-class _Entry:
-    """A request from when it came in until it is settled.
-
-    Attributes:
-        rule: id of the rule that decided it, or that sent it to a person.
-        started: monotonic.
-        question: what people see; None if nobody needs to be asked.
-        claim: the decision, once there is one.
-        withdrawn: set if the request was withdrawn while its decision was being recorded.
-        final: what was returned.
-    """
-
-    request: PermissionRequest
-    rule: str
-    started: float
-    question: Question | None = None
-    claim: _Claim | None = None
-    withdrawn: _Claim | None = None
-    final: Decision | None = None
-    claimed: anyio.Event = field(default_factory=anyio.Event)
-    settled: anyio.Event = field(default_factory=anyio.Event)
-
-    def decide(self, claim: _Claim) -> bool:
-        """Claim the request; the first one wins."""
-        if self.claim is not None:
-            return False
-        self.claim = claim
-        self.claimed.set()
-        return True
-
-    def withdraw(self, claim: _Claim) -> bool:
-        """Take the request back, even from a decision that is still being recorded."""
-        if self.claim is None:
-            return self.decide(claim)
-        gone = self.withdrawn is not None or self.claim.decision.effect is Effect.CANCEL
-        if gone or self.final is not None:
-            return False
-        self.withdrawn = claim
-        return True
+async def by_run_rule(request: PermissionRequest) -> Verdict:
+    """Judge a request by its run's rule alone."""
+    return policy.judge(request)
 
 
 class PermissionBroker:
@@ -88,9 +47,11 @@ class PermissionBroker:
     Args:
         audit: has every decision before it is returned.
         clock: its wall time is shown, its monotonic time is recorded.
-        deadline: seconds until a question that nobody answered is denied.
-        per_session: most open questions of one session; the next one is denied.
-        in_all: most open questions of all sessions.
+        judge: says what the rules want of a request. If it fails, the request is denied; what it
+            says of one that was taken back meanwhile counts for nothing.
+        deadline: seconds until a request that nobody decided is denied, the judge's time included.
+        per_session: most requests of one session that are judged or asked; the next one is denied.
+        in_all: most requests of all sessions that are.
         on_asked: told of each question that waits for a person. Cannot block, cannot fail.
         on_decided: told of each request that was settled. Cannot block, cannot fail.
         faults: points at which a test may fail.
@@ -101,6 +62,7 @@ class PermissionBroker:
         audit: Audit,
         clock: Clock,
         *,
+        judge: Callable[[PermissionRequest], Awaitable[Verdict]] = by_run_rule,
         deadline: float = 300.0,
         per_session: int = 32,
         in_all: int = 256,
@@ -110,12 +72,13 @@ class PermissionBroker:
     ) -> None:
         self._audit = audit
         self._clock = clock
+        self._judge = judge
         self._deadline = deadline
         self._bounds = (per_session, in_all)
         self._on_asked = on_asked
         self._on_decided = on_decided
         self._faults = faults
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._resolved: OrderedDict[str, str] = OrderedDict()
         self._stopping = False
 
@@ -134,8 +97,8 @@ class PermissionBroker:
         """
         entry = self._enter(request)
         try:
-            if entry.question is not None:
-                await self._wait(entry, entry.question)
+            if entry.claim is None:
+                await self._wait(entry)
         except BaseException:
             entry.withdraw(self._cancelled(withdrawn()))
             raise
@@ -149,7 +112,7 @@ class PermissionBroker:
         return [
             entry.question
             for entry in self._entries.values()
-            if entry.question is not None and entry.claim is None
+            if entry.question is not None and entry.is_open()
         ]
 
     async def answer(
@@ -160,8 +123,17 @@ class PermissionBroker:
         option_id: str | None = None,
         effect: Effect | None = None,
         note: str = "",
+        confirm: str | None = None,
     ) -> Decision:
         """Answer a question with an offered option or with an effect; the first answer wins.
+
+        Args:
+            question_id: of the request.
+            requester: who answers.
+            option_id: exact id of an offered option.
+            effect: what is wanted, where no option is named.
+            note: the person's words, for the audit.
+            confirm: the option's id once more, where the choice is doubtful (rows 4 and 27).
 
         Returns:
             What the question came to once it was recorded: the answer, or a denial if it could
@@ -169,15 +141,16 @@ class PermissionBroker:
 
         Raises:
             BridgeError: `permission_denied` for one who may not answer, `no_such_question`,
-                `already_resolved`, or `invalid_option`, after which the question is still open.
+                `already_resolved`; or `invalid_option` or `confirmation_needed`, after which the
+                question is still open.
         """
         if requester.role not in _PEOPLE:
             await self._refuse(question_id, requester)
         entry = self._entries.get(question_id)
-        if entry is None or entry.claim is not None:
+        if entry is None or not entry.is_open():
             raise self._gone(question_id, entry)
-        decision = _answered(entry.request, requester, option_id, effect, note)
-        entry.decide(_Claim(decision, self._now(), requester))
+        decision = answered(entry.request, requester, Answer(option_id, effect, note, confirm))
+        entry.decide(Claim(decision, self._now(), requester))
         await entry.settled.wait()
         assert entry.final is not None
         return entry.final
@@ -206,42 +179,68 @@ class PermissionBroker:
         for entry in self._entries.values():
             entry.withdraw(self._cancelled(Reason.STOPPING))
 
-    def _enter(self, request: PermissionRequest) -> _Entry:
-        """Judge a request: its entry is decided already, or has a question."""
-        verdict = policy.judge(request)
-        entry = _Entry(request, verdict.rule, self._clock.monotonic())
-        choice = policy.choose(request.ask, verdict.effect)
+    def _enter(self, request: PermissionRequest) -> Entry:
+        """Put a request among those that can be taken back, before anything is awaited for it."""
+        entry = Entry(request, self._clock.wall(), self._clock.monotonic())
+        malformed = policy.choose(request.ask, Ruling.ASK)
         if self._stopping:
             entry.decide(self._cancelled(Reason.STOPPING))
         elif request.id in self._entries:
             entry.decide(self._denied(request, Reason.MALFORMED))
-        elif choice.effect is not None:
-            by = entry.rule if choice.reason is Reason.RULE else ""
-            decision = Decision(choice.effect, choice.option_id, choice.reason, by)
-            entry.decide(_Claim(decision, self._now()))
+        elif malformed.effect is not None:
+            decision = Decision(malformed.effect, malformed.option_id, malformed.reason)
+            entry.decide(Claim(decision, self._now()))
         elif self._is_full(request.session):
             entry.decide(self._denied(request, Reason.FLOOD))
-        else:
-            asked = self._clock.wall()
-            expires = asked + timedelta(seconds=self._deadline)
-            entry.question = Question(request, asked.isoformat(), expires.isoformat())
         self._entries.setdefault(request.id, entry)
         return entry
 
     def _is_full(self, session: SessionKey) -> bool:
-        waiting = [entry for entry in self._entries.values() if entry.question is not None]
-        of_session = sum(entry.request.session == session for entry in waiting)
+        """Tell whether as many are judged, asked or being answered as may be (row 33)."""
+        under_way = [
+            entry
+            for entry in self._entries.values()
+            if entry.claim is None or entry.question is not None
+        ]
+        of_session = sum(entry.request.session == session for entry in under_way)
         per_session, in_all = self._bounds
-        return of_session >= per_session or len(waiting) >= in_all
+        return of_session >= per_session or len(under_way) >= in_all
 
-    async def _wait(self, entry: _Entry, question: Question) -> None:
-        self._on_asked(question)
-        with anyio.move_on_after(self._deadline):
-            await entry.claimed.wait()
+    async def _wait(self, entry: Entry) -> None:
+        """Have a request judged, then answered if need be; return once it is claimed."""
+        entry.waiting.deadline = anyio.current_time() + self._deadline
+        with entry.waiting:
+            await self._judged(entry)
+            if entry.claim is None:
+                entry.question = self._question(entry)
+                self._on_asked(entry.question)
+                await anyio.sleep_forever()
         # An answer that came just before the deadline has claimed it; then this does nothing.
         entry.decide(self._denied(entry.request, Reason.DEADLINE))
 
-    async def _settle(self, entry: _Entry) -> None:
+    async def _judged(self, entry: Entry) -> None:
+        """Claim a request by what the judge says of it, unless a person must be asked."""
+        try:
+            verdict = await self._judge(entry.request)
+        except Exception:
+            # The boundary of a call: whatever it was, deny.
+            log.exception("a request could not be judged", request=entry.request.id)
+            entry.decide(self._denied(entry.request, Reason.JUDGE_FAILED))
+            return
+        if entry.claim is not None:
+            return
+        entry.rule, entry.policy_sha256 = verdict.rule, verdict.policy_sha256
+        choice = policy.choose(entry.request.ask, verdict.effect)
+        if choice.effect is not None:
+            reason = verdict.reason if choice.reason is Reason.RULE else choice.reason
+            decision = Decision(choice.effect, choice.option_id, reason, verdict.rule)
+            entry.decide(Claim(decision, self._now()))
+
+    def _question(self, entry: Entry) -> Question:
+        expires = entry.came + timedelta(seconds=self._deadline)
+        return Question(entry.request, entry.came.isoformat(), expires.isoformat())
+
+    async def _settle(self, entry: Entry) -> None:
         """Record the decision of an entry and make it final, whoever cancels this task."""
         assert entry.claim is not None
         decision = await self._commit(entry, entry.claim)
@@ -255,13 +254,14 @@ class PermissionBroker:
         entry.settled.set()
         self._on_decided(entry.request, decision)
 
-    async def _commit(self, entry: _Entry, claim: _Claim) -> Decision:
+    async def _commit(self, entry: Entry, claim: Claim) -> Decision:
         """Return the decision once the audit has it; an allow that it has not is a denial."""
         decision, request = claim.decision, entry.request
 
         def fields() -> dict[str, Any]:
             latency = self._clock.monotonic() - entry.started
-            return decision_fields(request, entry.rule, decision, claim.requester, latency)
+            sha256 = entry.policy_sha256
+            return decision_fields(request, entry.rule, sha256, decision, claim.requester, latency)
 
         allows = decision.effect is Effect.ALLOW
         recorded = await self._recorded("permission_decided", fields, durable=allows)
@@ -269,7 +269,7 @@ class PermissionBroker:
             return decision
         # Said once more, if that is possible: a write that was given up may still come to be.
         denial = policy.denial(request.ask, Reason.AUDIT_FAILED)
-        return await self._commit(entry, _Claim(denial, claim.at, claim.requester))
+        return await self._commit(entry, Claim(denial, claim.at, claim.requester))
 
     async def _recorded(
         self, kind: str, fields: Callable[[], dict[str, Any]], *, durable: bool
@@ -292,7 +292,7 @@ class PermissionBroker:
         await self._recorded("permission_refused", lambda: fields, durable=False)
         raise BridgeError("permission_denied", f"{requester.label()} may not answer questions.")
 
-    def _gone(self, question_id: str, entry: _Entry | None) -> BridgeError:
+    def _gone(self, question_id: str, entry: Entry | None) -> BridgeError:
         if entry is not None and entry.claim is not None:
             how = _by_whom(entry.claim.decision, entry.claim.at)
         elif question_id in self._resolved:
@@ -309,36 +309,11 @@ class PermissionBroker:
     def _now(self) -> str:
         return self._clock.wall().isoformat()
 
-    def _cancelled(self, reason: Reason) -> _Claim:
-        return _Claim(policy.cancellation(reason), self._now())
+    def _cancelled(self, reason: Reason) -> Claim:
+        return Claim(policy.cancellation(reason), self._now())
 
-    def _denied(self, request: PermissionRequest, reason: Reason) -> _Claim:
-        return _Claim(policy.denial(request.ask, reason), self._now())
-
-
-def _answered(
-    request: PermissionRequest,
-    requester: Requester,
-    option_id: str | None,
-    effect: Effect | None,
-    note: str,
-) -> Decision:
-    """Return the decision that a person's answer comes to."""
-    ask, by = request.ask, requester.label()
-    if (option_id is None) == (effect is None):
-        raise policy.invalid_option(ask, "Answer with either an option or an effect.")
-    if option_id is not None:
-        option = policy.pick(ask, option_id, allow_bypass=request.allow_bypass)
-        effect = policy.effect_of(option)
-        return Decision(effect, option.option_id, Reason.OPERATOR, by, note)
-    if effect is Effect.DENY:
-        return policy.denial(ask, Reason.OPERATOR, by=by, note=note)
-    if effect is Effect.CANCEL:
-        return policy.cancellation(Reason.OPERATOR, by=by, note=note)
-    allow = policy.the_allow_once(ask)
-    if allow is None:
-        raise policy.invalid_option(ask, "There is not exactly one option that allows once.")
-    return Decision(Effect.ALLOW, allow.option_id, Reason.OPERATOR, by, note)
+    def _denied(self, request: PermissionRequest, reason: Reason) -> Claim:
+        return Claim(policy.denial(request.ask, reason), self._now())
 
 
 def _by_whom(decision: Decision, at: str) -> str:

@@ -65,12 +65,12 @@ def judge(request: PermissionRequest) -> Verdict:
         return Verdict(Ruling.DENY, "run:deny")
     if request.run_rule is OnPermission.ASK:
         return Verdict(Ruling.ASK, "run:ask")
-    doubt = _doubt(request)
-    return Verdict(Ruling.ASK, doubt) if doubt else Verdict(Ruling.ALLOW, "run:allow")
+    why = doubt(request)
+    return Verdict(Ruling.ASK, why) if why else Verdict(Ruling.ALLOW, "run:allow")
 
 
-def _doubt(request: PermissionRequest) -> str:
-    """Return why no rule may allow a request, "" if one may."""
+def doubt(request: PermissionRequest) -> str:
+    """Return why neither rule nor grant may allow a request, "" if one may (rows 8, 9, 14, 27)."""
     subject = request.ask.subject
     if request.turn is None:
         return "outside_turn"

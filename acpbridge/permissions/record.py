@@ -4,25 +4,13 @@ Of a tool's arguments only what says *which* thing is touched goes in, the argv 
 rest is covered by the hash of the request's bytes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from acpbridge.model.permission import Decision, Effect, PermissionRequest, Reason, ToolSubject
 from acpbridge.model.requesters import Requester
+from acpbridge.permissions.arguments import ARGV_KEYS, PATH_KEYS, under
 
-# Where agents put a command and paths in a tool's arguments.
-_ARGV_KEYS: Final = ("command", "cmd", "argv", "args")
-_PATH_KEYS: Final = (
-    "path",
-    "paths",
-    "file_path",
-    "filePath",
-    "abs_path",
-    "absolute_path",
-    "cwd",
-    "old_path",
-    "new_path",
-)
 # A request that names more is recorded in part; the hash covers all of it.
 _MOST: Final = 64
 
@@ -30,6 +18,7 @@ _MOST: Final = 64
 def decision_fields(
     request: PermissionRequest,
     rule: str,
+    policy_sha256: str,
     decision: Decision,
     requester: Requester | None,
     latency: float,
@@ -52,6 +41,7 @@ def decision_fields(
             for option in ask.options[:_MOST]
         ],
         "rule_id": rule,
+        "policy_sha256": policy_sha256 or None,
         "decision": decision.effect,
         "option_id": decision.option_id,
         "reason": decision.reason,
@@ -99,21 +89,9 @@ def requester_fields(requester: Requester) -> dict[str, Any]:
 
 
 def _argv(raw_input: Any) -> list[str] | None:
-    if not isinstance(raw_input, Mapping):
-        return None
-    words = [word for key in _ARGV_KEYS for word in _strings(raw_input.get(key))]
-    return words[:_MOST] or None
+    return list(under(raw_input, ARGV_KEYS))[:_MOST] or None
 
 
 def _paths(subject: ToolSubject) -> list[str]:
-    found = list(subject.locations)
-    if isinstance(subject.raw_input, Mapping):
-        found += (path for key in _PATH_KEYS for path in _strings(subject.raw_input.get(key)))
+    found = [*subject.locations, *under(subject.raw_input, PATH_KEYS)]
     return list(dict.fromkeys(found))[:_MOST]
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | tuple):
-        yield from (item for item in value if isinstance(item, str))

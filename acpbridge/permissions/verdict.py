@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from acpbridge.model.permission import Reason
+
 
 class Ruling(StrEnum):
     """What a rule, or all of them, want of a request."""
@@ -23,10 +25,19 @@ _STRICTEST_FIRST: Final = (Ruling.DENY, Ruling.ASK, Ruling.ALLOW)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rules want, and the id of the rule that decided it."""
+    """What the rules want.
+
+    Attributes:
+        effect: what is wanted.
+        rule: id of the rule that decided it.
+        reason: of a denial: a rule's word, or that the rules could not be asked.
+        policy_sha256: of the policy that was looked at, "" for none.
+    """
 
     effect: Ruling
     rule: str
+    reason: Reason = Reason.RULE
+    policy_sha256: str = ""
 
 
 NO_MATCH: Final = Verdict(Ruling.ASK, "no_match")

@@ -1,8 +1,8 @@
 """Where the router finds itself: what it is told by those who made it, and may ask of them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from acpbridge.config.snapshot import Config
 from acpbridge.controller.census import ProcessInfo
@@ -54,6 +54,11 @@ class Inspector(Protocol):
         ...
 
 
+async def no_policy() -> tuple[dict[str, Any] | None, list[str]]:
+    """Return what there is to say of the policy where there can be none."""
+    return None, []
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the router is told.
@@ -65,6 +70,7 @@ class Surroundings:
             caller's environment and directory.
         learn: told of a caller's environment, so that its secrets are known to redaction.
         notices: what an operator should know.
+        policy: what `status` says of the policy in force, and what an operator should know of it.
     """
 
     daemon: DaemonInfo
@@ -72,3 +78,4 @@ class Surroundings:
     default_agent: Callable[[Mapping[str, str], str], AgentDefinition]
     learn: Callable[[Mapping[str, str]], None]
     notices: Callable[[], list[str]]
+    policy: Callable[[], Awaitable[tuple[dict[str, Any] | None, list[str]]]] = no_policy

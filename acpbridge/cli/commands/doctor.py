@@ -34,14 +34,15 @@ def doctor(ctx: click.Context, agent: str, *, as_json: bool) -> int:
     Exit status: 0 all that was checked is usable, 2 the configuration is wrong, 4 no such agent,
     6 an agent is missing or does not start, 7 one needs a login, 8 the daemon cannot be reached.
     """
+    from acpbridge.checking import bridge
     from acpbridge.checking.agents import check_agents
-    from acpbridge.checking.bridge import check_config, check_daemon, check_home, check_versions
     from acpbridge.checking.report import exit_status
     from acpbridge.checking.trial import Caller
 
     found = paths(ctx)
-    of_config, config = check_config(found)
-    checks = [check_versions(), of_config, check_home(found), check_daemon(found)]
+    of_config, config = bridge.check_config(found)
+    checks = [bridge.check_versions(), of_config, bridge.check_policy(found)]
+    checks += [bridge.check_home(found), bridge.check_daemon(found)]
     if config is not None:
         caller = Caller(os.environ, config.limits, fetch=bool(agent))
         checks += check_agents(_chosen(agent, config), caller)

@@ -66,6 +66,7 @@ def _nothing(found: Paths) -> dict[str, Any]:
         "sessions": [],
         "unowned": left,
         "pendingPermissions": 0,
+        "policy": None,
         "warnings": warnings,
         "observedAt": moments.now(),
     }

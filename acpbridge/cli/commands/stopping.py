@@ -66,9 +66,11 @@ def restart(ctx: click.Context, *, yes: bool, force: bool, as_json: bool) -> int
     """
     found = paths(ctx)
     from acpbridge.daemon.configfile import ConfigFile
+    from acpbridge.daemon.policyfile import PolicyFile
 
     # A daemon that works is not ended for one that would not start.
     ConfigFile(found.config).first()
+    PolicyFile.first(found)
     _check_unmanaged(found)
     pid = _end(found, "restart", yes=yes, force=force)
     if pid is None:

@@ -37,6 +37,8 @@ class Facts:
         paths: every path that the call is about; None unless all of them are known.
         host: of the address that is fetched; None unless it is known.
         roots: directories of the session, resolved.
+        spelled: the same as they were given; a path as the agent wrote it may begin with them.
+        excess: whether more paths were named than are looked at.
     """
 
     agent: str
@@ -48,3 +50,5 @@ class Facts:
     paths: tuple[PathFact, ...] | None = None
     host: str | None = None
     roots: tuple[str, ...] = ()
+    spelled: tuple[str, ...] = ()
+    excess: bool = False

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acpbridge.config.snapshot import Config
-from acpbridge.daemon import configfile
+from acpbridge.daemon import textfile
 from acpbridge.daemon.configfile import ConfigFile
 from acpbridge.errors import BridgeError
 
@@ -103,5 +103,5 @@ def test_what_is_not_a_file_is_refused_and_holds_nobody_up(tmp_path: Path) -> No
 
 def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_bytes(b"#" * (configfile.CONFIG_LIMIT + 1))
-    assert f"over {configfile.CONFIG_LIMIT} bytes" in refused(path).message
+    path.write_bytes(b"#" * (textfile.TEXT_LIMIT + 1))
+    assert f"over {textfile.TEXT_LIMIT} bytes" in refused(path).message

@@ -150,13 +150,13 @@ class BrokerMachine(RuleBasedStateMachine):
             return Effect.CANCEL, Reason.MALFORMED
         if options == (ALLOW, ALLOW):
             return Effect.DENY, Reason.MALFORMED
+        same = [one for one in self.open() if one.request.session == request.session]
+        if len(same) >= PER_SESSION or len(self.open()) >= IN_ALL:
+            return Effect.DENY, Reason.FLOOD
         if request.run_rule is OnPermission.DENY:
             return Effect.DENY, Reason.RULE
         if request.run_rule is OnPermission.ALLOW and turn is not None and ALLOW in options:
             return self.allowed(Reason.RULE)
-        same = [one for one in self.open() if one.request.session == request.session]
-        if len(same) >= PER_SESSION or len(self.open()) >= IN_ALL:
-            return Effect.DENY, Reason.FLOOD
         return None
 
     # What may happen.

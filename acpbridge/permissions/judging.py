@@ -1,0 +1,143 @@
+"""What all that may rule a request say of it together: the run, the policy in force, the grants.
+
+Above is the broker, which acts on it; below are the rules, which are pure. Nothing here ever
+allows where it failed: what could not be looked up or judged in time is denied.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from acpbridge.model.permission import OnPermission, PermissionRequest, Reason
+from acpbridge.permissions import policy
+from acpbridge.permissions.resolving import resolver
+from acpbridge.permissions.rules.facts import Facts
+from acpbridge.permissions.rules.gather import facts_of
+from acpbridge.permissions.verdict import NO_MATCH, Ruling, Verdict, merge
+from acpbridge.transport.tasks import in_time
+from acpbridge.transport.threads import Threads
+
+log = structlog.get_logger(__name__)
+
+# The rules have this long for one request (row 31). It is processor time of their own thread: on a
+# loaded machine the time of day would deny what is in order. Seconds.
+RULE_SECONDS: Final = 0.05
+# All of it, the disk included, by the clock: a disk that takes longer counts as one that hangs.
+JUDGE_SECONDS: Final = 2.0
+
+# While the policy is broken nothing else may allow either (row 30).
+BROKEN: Final = Verdict(Ruling.ASK, "policy:broken")
+
+
+class Book(Protocol):
+    """Rules, as far as they are asked here: a `Rulebook`."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the text that they are from."""
+        ...
+
+    def judge(self, facts: Facts) -> Verdict:
+        """Return what the rules want of a request with these facts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules in force.
+
+    Attributes:
+        book: they.
+        broken: whether the file cannot be used, so that everything that they do not deny is asked.
+    """
+
+    book: Book
+    broken: bool = False
+
+
+def no_grants(request: PermissionRequest) -> Verdict | None:
+    """Return what nobody has granted."""
+    del request
+    return None
+
+
+class Judging:
+    """Judges requests.
+
+    Args:
+        current: returns the policy in force; it may take a look at the disk.
+        grants: says what was granted of a request; None: it is not covered.
+        seconds: for each request, by the clock.
+    """
+
+    def __init__(
+        self,
+        current: Callable[[], Awaitable[Policy]],
+        grants: Callable[[PermissionRequest], Verdict | None] = no_grants,
+        *,
+        seconds: float = JUDGE_SECONDS,
+    ) -> None:
+        self._current = current
+        self._grants = grants
+        self._seconds = seconds
+        self._threads = Threads()
+
+    async def judge(self, request: PermissionRequest) -> Verdict:
+        """Return the one verdict on a request. Fails for nobody: what went wrong is a denial."""
+        try:
+            return await in_time(self._seconds, partial(self._judged, request))
+        except TimeoutError as error:
+            log.warning("a request was not judged in time", request=request.id, error=str(error))
+            return _failed("error:timeout")
+        except Exception:
+            # The boundary of a call: whatever it was, deny.
+            log.exception("a request could not be judged", request=request.id)
+            return _failed("error:rules")
+
+    async def _judged(self, request: PermissionRequest) -> Verdict:
+        rules = await self._current()
+        look = partial(_by_rules, rules.book, request, self._seconds)
+        of_rules = await self._threads.run(look)
+        found = [
+            policy.judge(request) if request.run_rule is not OnPermission.ASK else None,
+            of_rules,
+            BROKEN if rules.broken else None,
+            self._grants(request),
+        ]
+        verdict = combined(request, (verdict for verdict in found if verdict is not None))
+        return replace(verdict, policy_sha256=rules.book.sha256)
+
+
+def combined(request: PermissionRequest, verdicts: Iterable[Verdict]) -> Verdict:
+    """Return what verdicts come to; where there is a doubt, none that allows counts (row 9, 14).
+
+    A run that asks and rules that do not match have no opinion.
+    """
+    found = [verdict for verdict in verdicts if verdict is not NO_MATCH]
+    doubt = policy.doubt(request)
+    if doubt:
+        found = [verdict for verdict in found if verdict.effect is not Ruling.ALLOW]
+        found.append(Verdict(Ruling.ASK, doubt))
+    return merge(found)
+
+
+def _by_rules(book: Book, request: PermissionRequest, seconds: float) -> Verdict:
+    """Return what the rules say. Blocks."""
+    facts = facts_of(request, resolver(seconds), str(Path.home()))
+    # What is slow once may have had a collection of garbage fall into it; what is slow twice is.
+    for _ in range(2):
+        started = time.thread_time()
+        verdict = book.judge(facts)
+        if time.thread_time() - started <= RULE_SECONDS:
+            return verdict
+    log.warning("the rules took too long for a request", request=request.id)
+    return _failed("error:slow_rules")
+
+
+def _failed(rule: str) -> Verdict:
+    return Verdict(Ruling.DENY, rule, Reason.JUDGE_FAILED)
