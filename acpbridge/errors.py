@@ -133,6 +133,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "invalid_option": ErrorKind(
         INVALID_PARAMS, EXIT_USAGE, "Answer with --option and one of the ids that were offered."
     ),
+    "confirmation_needed": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Name the option once more, if it is meant: --confirm ID."
+    ),
     "permission_denied": ErrorKind(
         INVALID_REQUEST, EXIT_DENIED, "Run it as the operator, outside every supervised agent."
     ),

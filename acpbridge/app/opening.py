@@ -98,7 +98,7 @@ async def open_router(
     audit = _audit(base)
     try:
         errands = _errands(base, supervisor)
-        async with Ledger(paths.home, faults) as ledger, session_log, supervisor, errands:
+        async with _ledger(base) as ledger, session_log, supervisor, errands:
             now = base.clock.wall().isoformat(timespec="milliseconds")
             decided = partial(last_decisions, paths.audit)
             await ledger.recover(now, killed.noted(paths.killed), decided)
@@ -149,6 +149,10 @@ def _audit(base: Base) -> Audit:
         raise BridgeError("store_full", message, hint=hint) from None
 
 
+def _ledger(base: Base) -> Ledger:
+    return Ledger(base.setup.paths.home, base.setup.faults, base.redactor.value)
+
+
 def _session_log(base: Base) -> SessionLog:
     return SessionLog(
         base.setup.paths.home,
@@ -157,6 +161,7 @@ def _session_log(base: Base) -> SessionLog:
         base.redactor.json_line,
         base.setup.faults,
         on_failure=base.store_failed,
+        searcher=base.redactor,
     )
 
 

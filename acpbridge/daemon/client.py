@@ -201,11 +201,17 @@ class DaemonClient:
             self.connection.notify(ATTEND, {"key": key})
 
     async def answer(
-        self, question: str, *, option: str | None, effect: Effect | None, note: str = ""
+        self,
+        question: str,
+        *,
+        option: str | None,
+        effect: Effect | None,
+        note: str = "",
+        confirm: str | None = None,
     ) -> Mapping[str, Any]:
         """Answer a question; return the decision."""
         decision: Mapping[str, Any] = await self.call(
-            "answer", id=question, optionId=option, effect=effect, note=note
+            "answer", id=question, optionId=option, effect=effect, note=note, confirm=confirm
         )
         return decision
 

@@ -157,10 +157,14 @@ class RemoteRouter:
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
         """Answer a question; see `RouterApi.answer`."""
         del requester
-        return dict(await self._client.answer(question, option=option_id, effect=effect, note=note))
+        decision = await self._client.answer(
+            question, option=option_id, effect=effect, note=note, confirm=confirm
+        )
+        return dict(decision)
 
 
 async def _following(entering: AbstractAsyncContextManager[Events]) -> "_Following":

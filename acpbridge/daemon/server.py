@@ -333,12 +333,14 @@ class _Client:
         effect = params.get("effect")
         if option is not None and not isinstance(option, str):
             raise BridgeError("invalid_option", "optionId must be a string.")
+        confirm = None if params.get("confirm") is None else text(params, "confirm")
         return await self._router.answer(
             text(params, "id"),
             self._who,
             option_id=option,
             effect=None if effect is None else word(Effect, effect, "effect"),
             note=text(params, "note", ""),
+            confirm=confirm,
         )
 
     async def _stop(self, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,17 +61,20 @@ class Answer:
     """A decision: `Answer.allow()`, `Answer.deny()`, or `Answer.choose(id)`; a note for the audit.
 
     To allow needs exactly one offered "allow once"; where there is another choice to be made,
-    choose. Nothing else is ever taken for a yes.
+    choose. Nothing else is ever taken for a yes. `confirm` is the option's id once more, where it
+    changes the agent's mode or its kind is unknown: without it such an answer is refused with
+    `confirmation_needed`.
     """
 
     effect: Effect | None
     option_id: str | None = None
     note: str = ""
+    confirm: str | None = None
 
     @classmethod
-    def allow(cls, note: str = "") -> "Answer":
+    def allow(cls, note: str = "", *, confirm: str | None = None) -> "Answer":
         """Allow this once."""
-        return cls(Effect.ALLOW, note=note)
+        return cls(Effect.ALLOW, note=note, confirm=confirm)
 
     @classmethod
     def deny(cls, note: str = "") -> "Answer":
@@ -79,9 +82,9 @@ class Answer:
         return cls(Effect.DENY, note=note)
 
     @classmethod
-    def choose(cls, option_id: str, note: str = "") -> "Answer":
+    def choose(cls, option_id: str, note: str = "", *, confirm: str | None = None) -> "Answer":
         """Choose one of the offered options by its exact id."""
-        return cls(None, option_id, note)
+        return cls(None, option_id, note, confirm)
 
 
 Asked = Callable[[OpenQuestion], Awaitable[Answer | None]]

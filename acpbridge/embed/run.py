@@ -197,7 +197,8 @@ async def answer_with(
         late: whether to pass over it that the question is decided by now.
 
     Raises:
-        BridgeError: `invalid_option`, `permission_denied`; `already_resolved`, `no_such_question`.
+        BridgeError: `invalid_option`, `confirmation_needed`, `permission_denied`;
+            `already_resolved`, `no_such_question`.
     """
     try:
         return await api.answer(
@@ -206,6 +207,7 @@ async def answer_with(
             option_id=answer.option_id,
             effect=answer.effect,
             note=answer.note,
+            confirm=answer.confirm,
         )
     except BridgeError as error:
         if late and error.code in _DECIDED:

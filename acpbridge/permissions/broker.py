@@ -20,7 +20,7 @@ from acpbridge.model.permission import Decision, Effect, PermissionRequest, Ques
 from acpbridge.model.ports import Clock
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.permissions import policy
-from acpbridge.permissions.answers import answered
+from acpbridge.permissions.answers import Answer, answered
 from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.entries import Claim, Entry
 from acpbridge.permissions.record import decision_fields, place_fields, requester_fields
@@ -123,8 +123,17 @@ class PermissionBroker:
         option_id: str | None = None,
         effect: Effect | None = None,
         note: str = "",
+        confirm: str | None = None,
     ) -> Decision:
         """Answer a question with an offered option or with an effect; the first answer wins.
+
+        Args:
+            question_id: of the request.
+            requester: who answers.
+            option_id: exact id of an offered option.
+            effect: what is wanted, where no option is named.
+            note: the person's words, for the audit.
+            confirm: the option's id once more, where the choice is doubtful (rows 4 and 27).
 
         Returns:
             What the question came to once it was recorded: the answer, or a denial if it could
@@ -132,14 +141,15 @@ class PermissionBroker:
 
         Raises:
             BridgeError: `permission_denied` for one who may not answer, `no_such_question`,
-                `already_resolved`, or `invalid_option`, after which the question is still open.
+                `already_resolved`; or `invalid_option` or `confirmation_needed`, after which the
+                question is still open.
         """
         if requester.role not in _PEOPLE:
             await self._refuse(question_id, requester)
         entry = self._entries.get(question_id)
         if entry is None or not entry.is_open():
             raise self._gone(question_id, entry)
-        decision = answered(entry.request, requester, option_id, effect, note)
+        decision = answered(entry.request, requester, Answer(option_id, effect, note, confirm))
         entry.decide(Claim(decision, self._now(), requester))
         await entry.settled.wait()
         assert entry.final is not None

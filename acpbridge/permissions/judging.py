@@ -118,7 +118,7 @@ def combined(request: PermissionRequest, verdicts: Iterable[Verdict]) -> Verdict
 
     A run that asks and rules that do not match have no opinion.
     """
-    found = [verdict for verdict in verdicts if verdict != NO_MATCH]
+    found = [verdict for verdict in verdicts if verdict is not NO_MATCH]
     doubt = policy.doubt(request)
     if doubt:
         found = [verdict for verdict in found if verdict.effect is not Ruling.ALLOW]

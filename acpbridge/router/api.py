@@ -373,6 +373,12 @@ class RouterApi(Protocol):
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
-        """Answer a question; return the decision."""
+        """Answer a question; return the decision.
+
+        Raises:
+            BridgeError: `invalid_option`, `confirmation_needed` unless `confirm` names a doubtful
+                option once more, `already_resolved`, `no_such_question`.
+        """
         ...

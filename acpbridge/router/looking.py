@@ -1,7 +1,7 @@
 """What there is to see: sessions, their turns and their processes. Never cached."""
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, Final
 
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Question
@@ -10,9 +10,13 @@ from acpbridge.router import view
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.services import Services
+from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector, Surroundings
 
 _OfSessions = dict[SessionKey, list[Question]]
+
+# What agents and people said, in a row of a session.
+_SAID: Final = ("agentSessionId", "formerSessionIds", "mode", "settings", "lastError")
 
 
 class Looking:
@@ -50,7 +54,7 @@ class Looking:
         pending, below = self._pending()
         rows = [
             view.with_processes(
-                view.row(session, pending[session.key], below[session.key]),
+                self._row(session, pending[session.key], below[session.key]),
                 trees[str(session.key)],
                 self._inspector.held(str(session.key)),
             )
@@ -99,12 +103,18 @@ class Looking:
             and cwd in ("", session.record.cwd)
         ]
         seen.sort(key=lambda session: session.record.created_at)
-        return [view.row(one, pending[one.key], below[one.key]) for one in seen]
+        return [self._row(one, pending[one.key], below[one.key]) for one in seen]
 
     def matching(self, agent: str, requester: Requester) -> list[str]:
         """Return keys of live sessions; see `RouterApi.matching`."""
         active = [session for session in self._directory.visible(requester) if session.active]
         return [str(s.key) for s in active if agent in ("", str(s.key.agent))]
+
+    def _row(
+        self, session: Session, questions: list[Question], below: list[Question]
+    ) -> dict[str, Any]:
+        shown = view.row(session, questions, below)
+        return {**shown, **self._services.redact({name: shown[name] for name in _SAID})}
 
     def _pending(self) -> tuple[_OfSessions, _OfSessions]:
         """Return the open questions by the session that asks, and by those above it."""

@@ -65,12 +65,18 @@ class Questions:
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
         """Answer a question; see `RouterApi.answer`. The broker audits refusals too (row 24)."""
         broker = self._services.broker
         asked = [q.request for q in broker.questions() if q.request.id == question]
         decision = await broker.answer(
-            question, requester=requester, option_id=option_id, effect=effect, note=note
+            question,
+            requester=requester,
+            option_id=option_id,
+            effect=effect,
+            note=note,
+            confirm=confirm,
         )
         return {"id": question, **decision.to_json(), **self._told(decision, *asked)}
 

@@ -140,13 +140,14 @@ class Router(Owner):
             # It is read up to what is on disk, and what was missing may not be there yet.
             with anyio.move_on_after(MENDED_WAIT):
                 await log.committed(key_of)
-        if after < 0:
+        replay = after < 0
+        if replay:
             after = max(0, newest + after)
         if span.since:
             after = max(after, await log.number_before(key_of, span.since))
         if self._directory.get(key_of) is None:
             raise BridgeError("no_such_session", f"The session {key_of} was deleted.")
-        return log.follow(key_of, after, live=span.live, stored=span.stored)
+        return log.follow(key_of, after, live=span.live, stored=span.stored, replay=replay)
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run; see `RouterApi.wait`."""
@@ -229,10 +230,11 @@ class Router(Owner):
         option_id: str | None,
         effect: Effect | None,
         note: str,
+        confirm: str | None = None,
     ) -> dict[str, Any]:
         """Answer a question; see `RouterApi.answer`."""
         return await self._questions.answer(
-            question, requester, option_id=option_id, effect=effect, note=note
+            question, requester, option_id=option_id, effect=effect, note=note, confirm=confirm
         )
 
     def asked(self, question: Question) -> None:

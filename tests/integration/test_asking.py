@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -316,7 +317,7 @@ def test_a_reason_reaches_the_agent_with_the_next_prompt_of_its_session_and_only
         done = home.run("permissions", "answer", question["id"], "--deny", "--reason", reason)
         assert done.code == 0
         assert "the reason goes to the agent with the next prompt" in done.err
-        until(lambda seen=question: seen not in home.ask("questions")["permissions"])
+        until(partial(is_gone, home, question["id"]))
     until(lambda: row(home, key)["turn"] is None)
     assert home.run("run", "say one", "--session", key).out == "one\n"
     assert home.run("run", "say two", "--session", key).out == "two\n"

@@ -345,7 +345,8 @@ def test_without_a_daemon_the_quick_commands_start_none(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         done = home.run("status", "--json")
         assert (done.code, done.json["daemon"], done.json["sessions"]) == (8, None, [])
-        fields = {"daemon", "sessions", "unowned", "pendingPermissions", "warnings", "observedAt"}
+        fields = {"daemon", "sessions", "unowned", "pendingPermissions", "policy", "warnings"}
+        fields |= {"observedAt"}
         assert set(done.json) == fields
         assert home.run("status").out == "no daemon runs\n"
         assert home.run("kill", "--all").code == 8
@@ -572,7 +573,7 @@ def test_rows_04_and_27_a_doubtful_choice_must_be_said_twice_from_the_inbox_too(
         with home.running("run", f"{prompt} do {did}", "--agent", "fake") as run:
             question = home.wait_question()["id"]
             once = home.run("permissions", "answer", question, *choice)
-            assert (once.code, "--confirm" in once.err) == (2, True), once
+            assert (once.code, "--confirm" in once.err) == (1, True), once
             assert not did.exists()
             assert home.wait_question()["id"] == question
             full = next(word for word in once.err.split() if word.startswith(name))

@@ -125,7 +125,8 @@ def turns(it: Scenario) -> None:
 
 def a_question(it: Scenario) -> str:
     """Leave one open, and a turn with a child of its agent's beside it."""
-    asking = it.detached("--agent", "fake", "--mode", "session", "edit made.txt some text")
+    made = it.home.path.parent / "made.txt"  # in the state directory nobody edits
+    asking = it.detached("--agent", "fake", "--mode", "session", f"edit {made} some text")
     busy = it.detached("--agent", "fake", "children plain\nsay on it\nhang")
     it.until(lambda row: bool(row["questions"]), asking)
     it.until(lambda row: any(p["role"] == "child" for p in row["processes"]), busy)

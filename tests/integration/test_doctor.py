@@ -402,7 +402,8 @@ def test_config_check_prints_what_the_file_comes_to(tmp_path: Path) -> None:
         assert str(path) in done.out
         assert "b (default): x y" in done.out
         assert "warning: several agents are marked default" in done.err
-        (row,) = home.run("config", "check", "--json").json["checks"]
+        (row, rules) = home.run("config", "check", "--json").json["checks"]
+        assert (rules["id"], rules["status"], rules["rules"]) == ("policy", "ok", 0)
         assert (row["status"], row["path"], row["agents"]) == ("ok", str(path), ["codex", "b", "c"])
         assert len(row["revision"]) == 12
         assert len(row["warnings"]) == 1
@@ -418,7 +419,7 @@ def test_config_check_names_file_line_and_key(tmp_path: Path) -> None:
         assert f"{other}, line 3" in done.err
         assert "give runtime.command" in done.err
         done = home.run("config", "check", str(other), "--json")
-        (row,) = done.json["checks"]
+        row = done.json["checks"][0]
         assert (done.code, row["status"], row["error"]["data"]["line"]) == (2, "failed", 3)
         assert home.run("config", "check", str(tmp_path / "gone")).code == 2
         assert home.run("config", "check").code == 0

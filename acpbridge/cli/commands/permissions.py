@@ -4,8 +4,7 @@ import click
 
 from acpbridge.cli import moments, options
 from acpbridge.cli.output import command_line, lines, print_json, say, terminal_width
-from acpbridge.cli.questions.answers import doubt
-from acpbridge.cli.questions.question import TOLD, Question, render
+from acpbridge.cli.questions.question import TOLD, render
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
@@ -149,17 +148,21 @@ def answer(  # noqa: PLR0913 - one for each option
 ) -> int:
     """Answer one question; the first valid answer counts.
 
-    Exit status 0 if the question came to what was answered, 4 if it is not open any more.
+    Exit status 0 if the question came to what was answered, 4 if it is not open any more, 1 if the
+    option must be confirmed; the question is open then.
     """
     if sum((allow, deny, option is not None)) != 1:
         raise click.UsageError("Give one of: --allow, --deny, --option.", ctx)
     effect = None if option is not None else "allow" if allow else "deny"
     with connect_or_start(paths(ctx)) as client:
-        for found in client.call("questions")["permissions"]:
-            if found.get("id") == question:
-                _check_confirmed(found, option, effect, confirm)
         decision = client.call(
-            "answer", limit=ANSWER_LIMIT, id=question, optionId=option, effect=effect, note=reason
+            "answer",
+            limit=ANSWER_LIMIT,
+            id=question,
+            optionId=option,
+            effect=effect,
+            note=reason,
+            confirm=confirm,
         )
     if as_json:
         print_json(decision)
@@ -173,18 +176,3 @@ def answer(  # noqa: PLR0913 - one for each option
         return EXIT_OK
     say(f"it did not come to that: {' '.join(lines(str(decision.get('reason'))))}")
     return EXIT_FAILURE
-
-
-def _check_confirmed(
-    question: Question, option: str | None, effect: str | None, confirm: str | None
-) -> None:
-    """Have a doubtful choice said twice (rows 4 and 27).
-
-    Raises:
-        BridgeError: `invalid_option`, with the way to confirm it.
-    """
-    why, name = doubt(question, option_id=option, effect=effect)
-    if why and confirm != name:
-        shown = " ".join(lines(name))
-        hint = f"If it is meant, add: --confirm {shown}"
-        raise BridgeError("invalid_option", f"Not answered: {why}.", hint=hint)

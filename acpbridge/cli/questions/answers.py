@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from acpbridge.cli.questions.question import KINDS, Question, options
+from acpbridge.cli.questions.question import Question, options
 from acpbridge.model.permission import OptionKind, ToolKind
-from acpbridge.permissions.policy import names_mode
+from acpbridge.permissions import confirming
 
 # No agent offers more options than a number of so many digits counts.
 LONGEST_NUMBER: Final = 6
@@ -69,7 +69,7 @@ def parse(line: str, question: Question) -> Answer | Word | None:
         return Answer(effect="deny", note=rest.strip())
     word = text.lower()
     if word in ("y", "yes"):
-        confirm = "it would change the agent's mode" if _switches(question) else ""
+        confirm = confirming.OF_A_MODE if _switches(question) else ""
         return Answer(effect="allow", confirm=confirm)
     if word in ("n", "no"):
         return Answer(effect="deny")
@@ -86,17 +86,6 @@ def _chosen(text: str, question: Question) -> Answer | None:
     if len(found) != 1:
         return None
     return Answer(option_id=str(found[0].get("optionId")), confirm=_doubt(question, found[0]))
-
-
-def doubt(question: Question, *, option_id: str | None, effect: str | None) -> tuple[str, str]:
-    """Return why a choice must be said twice, and the id to say; two empty texts if it need not."""
-    once = [o for o in options(question) if o.get("kind") == OptionKind.ALLOW_ONCE]
-    if effect == "allow" and _switches(question) and len(once) == 1:
-        return _doubt(question, once[0]), str(once[0].get("optionId"))
-    for option in options(question):
-        if option_id is not None and option.get("optionId") == option_id:
-            return _doubt(question, option), option_id
-    return "", ""
 
 
 def allows(answer: Answer, question: Question) -> bool:
@@ -126,12 +115,6 @@ def _switches(question: Question) -> bool:
 
 
 def _doubt(question: Question, option: Mapping[str, Any]) -> str:
-    """Return why an option must be confirmed, "" if it need not be."""
-    kind = option.get("kind")
-    if kind in _REJECTS:
-        return ""
-    if kind not in KINDS:
-        return "its kind is unknown, so it may do anything"
-    if names_mode(str(option.get("optionId"))) or _switches(question):
-        return "it would change the agent's mode"
-    return ""
+    """Return why an option must be confirmed, "" if it need not be; the daemon demands it too."""
+    name, kind = str(option.get("optionId")), str(option.get("kind"))
+    return confirming.doubt(name, kind, switches=_switches(question))

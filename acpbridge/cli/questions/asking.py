@@ -219,10 +219,13 @@ class Terminal:
             # Nobody approves what was not shown (row 12).
             await self._show_rest(prompt, "a part was left out before; answer once more")
             return False
-        if answer.confirm and not await self._confirmed(question, answer, prompt):
-            await prompt.show("not confirmed: nothing was answered")
-            return False
-        return await self._send(question, answer, prompt)
+        confirm = None
+        if answer.confirm:
+            confirm = await self._confirmed(question, answer, prompt)
+            if confirm is None:
+                await prompt.show("not confirmed: nothing was answered")
+                return False
+        return await self._send(question, answer, prompt, confirm)
 
     async def _show_rest(self, prompt: Prompt, said: str) -> None:
         """Show all of a question that was shown in part, and say so."""
@@ -231,8 +234,8 @@ class Terminal:
             await prompt.show(coloured(rest))
         await prompt.show(styled(said if rest else "all of it is shown above", fg="yellow"))
 
-    async def _confirmed(self, question: Question, answer: Answer, prompt: Prompt) -> bool:
-        """Have a doubtful answer said once more, by the option's exact id."""
+    async def _confirmed(self, question: Question, answer: Answer, prompt: Prompt) -> str | None:
+        """Have a doubtful answer said once more, by the option's exact id; return that id."""
         word = answer.option_id
         if word is None:
             named = [str(o.get("optionId")) for o in options(question)]
@@ -244,19 +247,21 @@ class Terminal:
         await prompt.show(styled("\n".join(careful), fg="red"))
         label = f"to confirm, type the option's id ({shown}): "
         line = await prompt.line(label)
-        return line is not None and line.strip() == word.strip()
+        return word if line is not None and line.strip() == word.strip() else None
 
-    async def _send(self, question: Question, answer: Answer, prompt: Prompt) -> bool:
+    async def _send(
+        self, question: Question, answer: Answer, prompt: Prompt, confirm: str | None
+    ) -> bool:
         self._mine = True
         try:
             effect = None if answer.effect is None else Effect(answer.effect)
             name = str(question.get("id"))
             decision = await self._client.answer(
-                name, option=answer.option_id, effect=effect, note=answer.note
+                name, option=answer.option_id, effect=effect, note=answer.note, confirm=confirm
             )
         except BridgeError as error:
             await prompt.show(styled(" ".join(lines(error.message)), fg="yellow"))
-            return error.code != "invalid_option"
+            return error.code not in ("invalid_option", "confirmation_needed")
         finally:
             self._mine = False
         if decision.get("told"):

@@ -16,14 +16,13 @@ from acpbridge.cli.questions.pieces import INDENT, block_lines, input_lines, is_
 from acpbridge.cli.terminal.wrapping import wrapped
 from acpbridge.model.display import escape
 from acpbridge.model.permission import OptionKind, Source, ToolKind
+from acpbridge.permissions.confirming import KNOWN_KINDS
 from acpbridge.permissions.policy import names_bypass, names_mode
 
 Question = Mapping[str, Any]
 
 # Nobody should believe that the agent has heard it already.
 TOLD: Final = "the reason goes to the agent with the next prompt of its session"
-
-KINDS: Final = frozenset(OptionKind) - {OptionKind.UNKNOWN}
 
 _HARMLESS: Final = frozenset(
     {ToolKind.READ, ToolKind.SEARCH, ToolKind.THINK, ToolKind.FETCH, ToolKind.OTHER, None}
@@ -127,7 +126,7 @@ def _expiry(expires: Any, now: str) -> str:
 
 
 def _flags(option: Mapping[str, Any], *, twice: bool) -> Iterator[str]:
-    if option.get("kind") not in KINDS:
+    if str(option.get("kind")) not in KNOWN_KINDS:
         yield "unknown kind: it may do anything"
     name = str(option.get("optionId"))
     if names_bypass(name):

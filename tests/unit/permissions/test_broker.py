@@ -431,7 +431,10 @@ async def test_row_27_a_bypass_needs_to_be_configured(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         await at.open(one, replace(one, id="q2", allow_bypass=True))
         assert (await at.fails("q1", option_id=bypass.option_id)).code == "invalid_option"
-        assert (await at.answer("q2", option_id=bypass.option_id)).option_id == bypass.option_id
+        once = await at.fails("q2", option_id=bypass.option_id)
+        assert once.code == "confirmation_needed"
+        name = bypass.option_id
+        assert (await at.answer("q2", option_id=name, confirm=name)).option_id == name
         assert at.open_ids() == ["q1"]
 
 

@@ -504,6 +504,7 @@ async def test_rows_have_the_documented_fields_and_no_others(tmp_path: Path) -> 
             "sessions",
             "unowned",
             "pendingPermissions",
+            "policy",
             "warnings",
             "observedAt",
         }
