@@ -40,10 +40,12 @@ async def test_who_gives_up_leaves_a_thread_behind_that_still_counts() -> None:
                 tasks.start_soon(threads.run, hang)
                 await anyio.to_thread.run_sync(begun.get)
                 tasks.cancel_scope.cancel()
-        with pytest.raises(TimeoutError, match="have not ended"):
-            await threads.run(lambda: 7)
-        hangs.put(None)
-        hangs.put(None)
+        try:
+            with pytest.raises(TimeoutError, match="have not ended"):
+                await threads.run(lambda: 7)
+        finally:
+            hangs.put(None)
+            hangs.put(None)
         while True:  # until they have come back
             try:
                 assert await threads.run(lambda: 7) == 7
