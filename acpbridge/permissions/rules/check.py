@@ -58,30 +58,32 @@ def findings(rules: Sequence[Rule]) -> list[Finding]:
 
 def _never(rule: Rule) -> str:
     """Return why a rule is about nothing at all, "" if it may be about something."""
-    if rule.effect is not Ruling.ALLOW:
-        if rule.argv is not None and _only(rule, _ALL - {ToolKind.EXECUTE, ToolKind.OTHER}):
-            return "only calls of kind execute have an argv"
-        if rule.hosts is not None and _only(rule, _ALL - {ToolKind.FETCH, ToolKind.OTHER}):
-            return "only calls of kind fetch have a host"
-        return ""
+    if rule.effect is Ruling.ALLOW:
+        return _never_allows(rule)
+    if rule.argv is not None and _only(rule, _ALL - {ToolKind.EXECUTE, ToolKind.OTHER}):
+        return "only calls of kind execute have an argv"
+    if rule.hosts is not None and _only(rule, _ALL - {ToolKind.FETCH, ToolKind.OTHER}):
+        return "only calls of kind fetch have a host"
+    return ""
+
+
+def _never_allows(rule: Rule) -> str:
     if rule.argv is not None and hides_program(rule.argv.words):
         return "its argv begins with a wrapper, which runs whatever it is given"
     kinds = (_ALL if rule.kinds is None else frozenset(rule.kinds)) - _NEVER_ALLOWED
     if not kinds:
         return "no rule allows calls of kind other or switch_mode"
-    for matcher, having, without in (
-        (rule.argv, frozenset({ToolKind.EXECUTE}), frozenset[ToolKind]()),
-        (rule.hosts, frozenset({ToolKind.FETCH}), frozenset[ToolKind]()),
-        (rule.paths, _ALL, frozenset({ToolKind.EXECUTE, ToolKind.FETCH})),
+    for matcher, having in (
+        (rule.argv, frozenset({ToolKind.EXECUTE})),
+        (rule.hosts, frozenset({ToolKind.FETCH})),
+        (rule.paths, _ALL - {ToolKind.EXECUTE, ToolKind.FETCH}),
     ):
-        if matcher is not None:
-            kinds = (kinds & having) - without
+        kinds = kinds if matcher is None else kinds & having
     if not kinds:
         return "no kind of call has all that it asks for (execute: argv; fetch: host; others: path)"
     if rule.paths and kinds <= builtin.WRITING:
         names = {builtin.protected("/" + "/".join(_literal(pattern))) for pattern in rule.paths}
-        if "" not in names:
-            return f"{', '.join(sorted(names))} denies it"
+        return "" if "" in names else f"{', '.join(sorted(names))} denies it"
     return ""
 
 

@@ -59,6 +59,12 @@ class Rulebook:
         doubt = self._keeps_from_allowing(seen)
         return Verdict(Ruling.ASK, doubt) if doubt else Verdict(Ruling.ALLOW, rule.id)
 
+    def about(self, facts: Facts) -> list[Rule]:
+        """Return the user's rules that are about a request, the strictest first."""
+        seen = Seen(facts)
+        found = [rule for rule in self.rules if rule.holds(seen)]
+        return [rule for effect in Ruling for rule in found if rule.effect is effect]
+
     def guarding(self, *own: str) -> "Rulebook":
         """Return the same rules with directories of this acpbridge that nobody writes."""
         return replace(self, own=tuple(dict.fromkeys((*self.own, *own))))
