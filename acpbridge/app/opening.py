@@ -222,7 +222,9 @@ def _services(
     broker: PermissionBroker,
 ) -> Services:
     config = base.setup.configuration.current
-    runtime = AcpRuntime(supervisor, config().limits.max_message_bytes, base.setup.faults)
+    runtime = AcpRuntime(
+        supervisor, config().limits.max_message_bytes, base.setup.faults, base.learn
+    )
     own = {name: PythonRuntime(agent) for name, agent in base.setup.agents.items()}
     return Services(
         ledger=ledger,

@@ -80,6 +80,7 @@ class ToolSubject:
         tool: the tool's own name, "" where nobody said it.
         server: the MCP server that the tool is of, "" where nobody said it.
         source: who will act on the answer: the agent by itself, or the bridge for it.
+        cautions: what the bridge found that a person should know first; rules do not apply then.
     """
 
     tool_call_id: str
@@ -94,6 +95,7 @@ class ToolSubject:
     server: str = ""
     source: Source = Source.AGENT
     announced: Mapping[str, Any] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,7 @@ class Question:
                 "tool": subject.tool,
                 "server": subject.server,
                 "source": subject.source,
+                "cautions": list(subject.cautions),
             },
             "outsideTurn": request.turn is None,
             "cwd": request.roots[0] if request.roots else "",

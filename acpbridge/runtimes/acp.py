@@ -1,6 +1,6 @@
 """The runtime of agents that speak ACP: a supervised process behind the seam."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ class AcpRuntime:
         launcher: starts agents.
         max_message_bytes: limit of one line in either direction.
         faults: points at which a test may fail or kill.
+        learn: told of the variables that an agent sets for a command, before they are shown.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class AcpRuntime:
         launcher: Launcher,
         max_message_bytes: int = DEFAULT_LIMIT,
         faults: Faults = no_faults,
+        learn: Callable[[Mapping[str, str]], None] = lambda _given: None,
     ) -> None:
         self._launcher = launcher
+        self._learn = learn
         self._faults = faults
         self._limit = max_message_bytes
         self._lines = LongLines()
@@ -88,9 +91,9 @@ class AcpRuntime:
         )
         async with session_roots(spec) as roots, self._launcher.launch(launch) as process:
             reading = self._limit, self._lines
-            terminals = Terminals(spec, host, self._launcher, process.pid)
+            terminals = Terminals(spec, host, self._launcher, process.pid, self._learn)
             session = _AcpSession(spec, host, process, terminals, reading, cold=command.cold)
-            session.serve_files(roots, self._faults)
+            session.serve(roots, self._faults)
             async with terminals, session.controller:
                 try:
                     await session.controller.connect()
@@ -121,7 +124,6 @@ class _AcpSession:
         tools = ToolCalls(spec.definition.facts.tool_names, spec.cwd)
         start = process.start_ticks
         self._client = AcpClient(host, process.pid, self._mode_told, tools, start_ticks=start)
-        self._client.served = terminals.methods(lambda: self._client.session_id)
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False
         self._called_off = False
@@ -150,9 +152,10 @@ class _AcpSession:
             give_up=self.controller.give_up,
         )
 
-    def serve_files(self, roots: Roots, faults: Faults) -> None:
-        """Serve what the definition lets the agent do with files of the session's directories."""
+    def serve(self, roots: Roots, faults: Faults) -> None:
+        """Serve what the definition lets the agent do with files, and have run."""
         client = self._client
+        terminals = self._terminals.methods(lambda: client.session_id, self.controller.drained)
         serving = Serving(
             self._host,
             roots,
@@ -162,7 +165,7 @@ class _AcpSession:
             self.controller.drained,
             faults,
         )
-        client.served = {**client.served, **serve_files(serving, self._spec)}
+        client.served = {**serve_files(serving, self._spec), **terminals}
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

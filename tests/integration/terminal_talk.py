@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ async def talking(
     decide: Callable[[PermissionAsk], Awaitable[Decision]] = allow,
     *,
     terminal: bool = True,
-    **env: str,
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Talk]:
     """Open a session whose directory is `folder/ws`, with every process of it marked."""
     workspace = folder / "ws"
@@ -94,8 +94,8 @@ async def talking(
     definition = AgentDefinition(
         AgentId("fake"), command=fake_agent("--mark", observer.marker), client_terminal=terminal
     )
-    env = {"PATH": os.environ["PATH"], "TEST": observer.marker, **env}
-    spec = SessionSpec(**spec_fields(definition, str(workspace)), env=env)
+    whole = {"PATH": os.environ["PATH"], "TEST": observer.marker, **(env or {})}
+    spec = SessionSpec(**spec_fields(definition, str(workspace)), env=whole)
     host = Recorder(decide)
     with anyio.fail_after(HANG):
         async with (

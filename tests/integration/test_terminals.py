@@ -158,7 +158,7 @@ async def test_g24_a_command_gets_the_agents_environment_and_what_it_may_be_give
     }
     env = [{"name": name, "value": value} for name, value in given.items()]
     own = {"ACPBRIDGE_HOME": "/home", "ACPBRIDGE_MARK": "agent:mine:main.y", "KEY": "k"}
-    async with talking(tmp_path, observer, **own) as talk:
+    async with talking(tmp_path, observer, env=own) as talk:
         await talk.create(*PYTHON, "-c", TELL, str(tmp_path / "told"), env=env)
         await talk.says(calls("wait_for_exit"))
         (ask,) = talk.host.asks
@@ -259,7 +259,7 @@ async def test_a_bare_word_is_looked_up_on_the_agents_path_alone(
     script(workspace / "only-here", "evil")
     script(trusted / "tool", "good")
     path = f".:{trusted}::{os.environ['PATH']}"
-    async with talking(tmp_path, observer, PATH=path) as talk:
+    async with talking(tmp_path, observer, env={"PATH": path}) as talk:
         env = [{"name": "PATH", "value": f"{workspace}:{os.environ['PATH']}"}]
         for given in ([], env):
             await talk.create("tool", env=given)
