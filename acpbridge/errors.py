@@ -142,6 +142,16 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "permission_denied": ErrorKind(
         INVALID_REQUEST, EXIT_DENIED, "Run it as the operator, outside every supervised agent."
     ),
+    # Files that an agent has read or written by us.
+    "no_such_file": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "Name a file that exists, or write it first."
+    ),
+    "file_failed": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Look at the file that it names."),
+    "no_such_terminal": ErrorKind(
+        RESOURCE_NOT_FOUND,
+        EXIT_NOT_FOUND,
+        "Have one made by terminal/create; a released one is gone.",
+    ),
     # Messages.
     "message_too_large": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Send less, or raise limits.maxMessageBytes."

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 # Shorter values are words of everyday text, and would tear holes into every log.
 SHORTEST_VALUE: Final = 8
+# Fewer characters of one tell nothing: where a text ends with them it may end with anything.
+TELLING: Final = 4
 # A tree deeper than this is no agent's honest message; recursion must stay bounded.
 DEEPEST: Final = 100
 TOO_DEEP: Final = "[redacted:too-deep]"
@@ -34,12 +36,17 @@ class _Pattern:
     guard: str
     expression: re.Pattern[str]
     guard_2: str
+    begun: re.Pattern[str]
     group: str | int
 
 
-def _pattern(kind: str, guard: str, expression: str, guard_2: str = "") -> _Pattern:
+def _pattern(
+    kind: str, guard: str, expression: str, guard_2: str = "", begun: str = ""
+) -> _Pattern:
     compiled = re.compile(expression)
-    return _Pattern(kind, guard, compiled, guard_2, "s" if compiled.groups else 0)
+    # With its quantifiers without a least number an expression also matches what only begins.
+    opening = re.compile(begun or re.sub(r"\{\d+,\}", "{0,}", expression))
+    return _Pattern(kind, guard, compiled, guard_2, opening, "s" if compiled.groups else 0)
 
 
 # The group `s`, where there is one, is the secret; else the whole match is.
@@ -49,10 +56,15 @@ _PATTERNS: Final = (
     _pattern("github", "ghp_", r"ghp_[A-Za-z0-9]{20,}+"),
     _pattern("github", "gho_", r"gho_[A-Za-z0-9]{20,}+"),
     _pattern("github", "github_pat_", r"github_pat_[A-Za-z0-9_]{20,}+"),
-    _pattern("aws", "AKIA", r"AKIA[A-Z0-9]{16}"),
+    _pattern("aws", "AKIA", r"AKIA[A-Z0-9]{16}", begun=r"AKIA[A-Z0-9]{0,15}+"),
     _pattern("google", "AIza", r"AIza[A-Za-z0-9_-]{30,}+"),
     _pattern("slack", "xox", r"xox[bp]-[A-Za-z0-9-]{10,}+"),
-    _pattern("jwt", "eyJ", _START + r"eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+"),
+    _pattern(
+        "jwt",
+        "eyJ",
+        _START + r"eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+",
+        begun=_START + r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,2}+",
+    ),
     # The body may be broken by line ends, numbered or marked as in a listing or a diff; a block
     # that is cut off before its end is still one.
     _pattern(
@@ -60,6 +72,8 @@ _PATTERNS: Final = (
         "-----BEGIN ",
         r"-----BEGIN [A-Z0-9 ]{1,64}-----(?:[A-Za-z0-9+/=\s\\:,|→]++|-(?!-))*+"
         r"(?:-----END [A-Z0-9 ]{1,64}-----)?",
+        begun=r"-----BEGIN [A-Z0-9 ]{1,64}-----(?:[A-Za-z0-9+/=\s\\:,|→]++|-(?!-))*+"
+        r"(?:--[-A-Z0-9 ]{0,80}+)?",
     ),
     _pattern(
         "authorization",
@@ -72,7 +86,13 @@ _PATTERNS: Final = (
         r"AUTHORIZATION[\"'\\]{0,2}\s{0,4}:[ \t]{0,4}[\"'\\]{0,2}(?P<s>[^\r\n\"'\\]++)",
     ),
     # `git@` is the user of every ssh remote, and no secret.
-    _pattern("url", "://", r"://(?!git@)(?P<s>[^\s/\"'<>\\?#]{1,1024})(?=@)", "@"),
+    _pattern(
+        "url",
+        "://",
+        r"://(?!git@)(?P<s>[^\s/\"'<>\\?#]{1,1024})(?=@)",
+        "@",
+        begun=r"://(?P<s>[^\s/\"'<>\\?#]{1,1024}+)",
+    ),
 )
 
 # Spellings in JSON that do not show a character as itself: the line must be decoded to be judged.
@@ -102,7 +122,8 @@ class Span:
     match: int
 
 
-def _mark(kind: str, secret: str) -> str:
+def mark(kind: str, secret: str) -> str:
+    """Return what stands in a secret's place."""
     digest = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
     return f"[redacted:{kind}:{digest[:6]}]"
 
@@ -116,6 +137,14 @@ def _occurrences(value: str, text: str) -> Iterator[Span]:
         if not 0 <= at < end:
             yield Span(start, end, "env", start)
             start = at
+
+
+def _begun(value: str, text: str) -> int:
+    """Return where a text ends with the beginning of a value, its length if it does not."""
+    at = text.find(value[:TELLING], max(0, len(text) - len(value) + 1))
+    while at >= 0 and not value.startswith(text[at:]):
+        at = text.find(value[:TELLING], at + 1)
+    return at if at >= 0 else len(text)
 
 
 def _matches(expression: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
@@ -178,6 +207,8 @@ class Redactor:
     def __init__(self, values: Iterable[tuple[str, str]] = ()) -> None:
         # Each value with the form that it has in a line of JSON without unneeded escapes.
         self._values: dict[str, str] = {}
+        # One of these is in every text with a secret, or with the beginning of one at its end.
+        self._hints: tuple[str, ...] = tuple(pattern.guard for pattern in _PATTERNS)
         for name, value in values:
             self.add(name, value)
 
@@ -185,9 +216,10 @@ class Redactor:
         """Learn a variable of an environment, if its name says that it is a secret."""
         if _SECRET_NAME.search(name) is None:
             return
-        for form in {value, value.strip()}:
-            if len(form) >= SHORTEST_VALUE:
-                self._values[form] = _spelt(form)
+        forms = {form for form in (value, value.strip()) if len(form) >= SHORTEST_VALUE}
+        # Another thread may be going through those that there are: they stay as they are.
+        self._values = {**self._values, **{form: _spelt(form) for form in forms}}
+        self._hints = tuple(dict.fromkeys((*self._hints, *(form[:TELLING] for form in forms))))
 
     @property
     def has_lines(self) -> bool:
@@ -242,12 +274,32 @@ class Redactor:
                 )
         return _merged(found)
 
+    def hints(self, text: str) -> bool:
+        """Tell whether `spans` or `begun` may find something; never wrongly says no."""
+        for hint in self._hints:  # noqa: SIM110 -- for every event: loops are faster
+            if hint in text:
+                return True
+        return False
+
+    def begun(self, text: str) -> int:
+        """Return where a secret begins that may go on beyond the end, its length if none does."""
+        at = len(text)
+        for value in self._values:
+            if value[:TELLING] in text:
+                at = min(at, _begun(value, text))
+        for pattern in _PATTERNS:
+            if pattern.guard in text:
+                for match in pattern.begun.finditer(text, max(0, len(text) - REACH)):
+                    if match.end() == len(text):
+                        at = min(at, match.start(pattern.group))
+        return at
+
     def replace(self, text: str, spans: list[Span]) -> str:
         """Return the text with a mark in place of each span."""
         pieces: list[str] = []
         end = 0
         for span in spans:
-            pieces += text[end : span.start], _mark(span.kind, text[span.start : span.end])
+            pieces += text[end : span.start], mark(span.kind, text[span.start : span.end])
             end = span.end
         return "".join((*pieces, text[end:]))
 

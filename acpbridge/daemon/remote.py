@@ -139,10 +139,10 @@ class RemoteRouter:
         rows: list[dict[str, Any]] = (await self._client.call("questions"))["permissions"]
         return rows
 
-    async def watch(self, requester: Requester) -> Following:
+    async def watch(self, requester: Requester, key: str = "") -> Following:
         """Return a cursor over the questions; see `RouterApi.watch`."""
         del requester
-        return await _following(self._client.watch())
+        return await _following(self._client.watch(key))
 
     def attend(self, key: str, requester: Requester) -> None:
         """Take note of a person; see `RouterApi.attend`."""

@@ -349,9 +349,9 @@ class _Client:
         return {**self._push_all(following), "newest": following.newest}
 
     async def _watch(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        del params
         self._check_followers()
-        return self._push_all(await self._router.watch(self._who))
+        key = text(params, "key") if params.get("key") else ""
+        return self._push_all(await self._router.watch(self._who, key))
 
     def _check_followers(self) -> None:
         if len(self._following) >= MAX_FOLLOWED or self.turnstile.full():

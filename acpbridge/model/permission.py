@@ -1,7 +1,7 @@
 """A permission: what is asked, what may be answered, what was decided. Values only."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -76,9 +76,11 @@ class ToolSubject:
         locations: paths that the agent names.
         content: the agent's content blocks (diffs, text), JSON.
         changed: what differs from the announcement ("kind", "rawInput"); rules do not apply then.
+        announced: as it was first told, what is in `changed`, by the same names.
         tool: the tool's own name, "" where nobody said it.
         server: the MCP server that the tool is of, "" where nobody said it.
         source: who will act on the answer: the agent by itself, or the bridge for it.
+        cautions: what the bridge found that a person should know first; rules do not apply then.
     """
 
     tool_call_id: str
@@ -92,6 +94,8 @@ class ToolSubject:
     tool: str = ""
     server: str = ""
     source: Source = Source.AGENT
+    announced: Mapping[str, Any] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ class PermissionAsk:
         wire_id: the JSON-RPC id as JSON text, for the audit.
         raw_sha256: of the request's bytes, for the audit.
         agent_pid: of the process that asks, 0 in process.
+        outside_turn: whether it came before the agent had the prompt, or after it had answered it.
+        agent_start: when that started, in clock ticks since boot; with the pid it is unique.
     """
 
     subject: ToolSubject
@@ -111,6 +117,8 @@ class PermissionAsk:
     wire_id: str = ""
     raw_sha256: str = ""
     agent_pid: int = 0
+    outside_turn: bool = False
+    agent_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,7 @@ class PermissionRequest:
         forward_always: whether an `allow_always` that a person picks is sent as it is.
         label: of the session, "" without one.
         roots: directories of the session, the one it works in first; absolute.
+        offered: at how many clients a person was asked when it came in, for the audit.
     """
 
     id: str
@@ -138,6 +147,7 @@ class PermissionRequest:
     forward_always: bool = False
     label: str = ""
     roots: tuple[str, ...] = ()
+    offered: int = 0
 
 
 class Reason(StrEnum):
@@ -257,7 +267,15 @@ class Question:
                 "locations": list(subject.locations),
                 "content": list(subject.content),
                 "changed": list(subject.changed),
+                "announced": dict(subject.announced),
+                "knownKind": subject.known_kind,
+                "tool": subject.tool,
+                "server": subject.server,
+                "source": subject.source,
+                "cautions": list(subject.cautions),
             },
+            "outsideTurn": request.turn is None,
+            "cwd": request.roots[0] if request.roots else "",
             "options": [option.to_json() for option in request.ask.options],
             "always": self.always,
             "grant": None if self.grant is None else self.grant.to_json(),

@@ -349,8 +349,16 @@ class RouterApi(Protocol):
         """Return the open questions that the requester may see."""
         ...
 
-    async def watch(self, requester: Requester) -> Following:
-        """Return a cursor over the open questions, and over what comes up and is decided."""
+    async def watch(self, requester: Requester, key: str = "") -> Following:
+        """Return a cursor over the open questions, and over what comes up and is decided.
+
+        Args:
+            requester: who asks.
+            key: of a session: only what it asks, and all that was started below it; "" for all.
+
+        Raises:
+            BridgeError: `no_such_session`, `ambiguous_key`.
+        """
         ...
 
     def attend(self, key: str, requester: Requester) -> None:

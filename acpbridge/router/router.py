@@ -140,13 +140,14 @@ class Router(Owner):
             # It is read up to what is on disk, and what was missing may not be there yet.
             with anyio.move_on_after(MENDED_WAIT):
                 await log.committed(key_of)
-        if after < 0:
+        replay = after < 0
+        if replay:
             after = max(0, newest + after)
         if span.since:
             after = max(after, await log.number_before(key_of, span.since))
         if self._directory.get(key_of) is None:
             raise BridgeError("no_such_session", f"The session {key_of} was deleted.")
-        return log.follow(key_of, after, live=span.live, stored=span.stored)
+        return log.follow(key_of, after, live=span.live, stored=span.stored, replay=replay)
 
     async def wait(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run; see `RouterApi.wait`."""
@@ -209,17 +210,17 @@ class Router(Owner):
         """Return the open questions; see `RouterApi.questions`."""
         return self._questions.listed(requester)
 
-    async def watch(self, requester: Requester) -> Following:
+    async def watch(self, requester: Requester, key: str = "") -> Following:
         """Return a cursor over the questions; see `RouterApi.watch`."""
-        return self._questions.watch(requester)
+        return self._questions.watch(requester, key)
 
     def attend(self, key: str, requester: Requester) -> None:
         """Take note of a person at a terminal; see `RouterApi.attend`."""
         self._presence.attend(key, requester)
 
-    def attended(self, key: SessionKey) -> bool:
-        """Tell whether a person is asked right now what a session asks."""
-        return self._presence.attended(key)
+    def attended(self, key: SessionKey) -> int:
+        """Return at how many clients a person is asked right now what a session asks."""
+        return self._presence.attended(key, self._directory.line_above(key))
 
     async def answer(
         self,

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from acpbridge.model.faults import Faults
+from acpbridge.store.copies import Copies
 from acpbridge.store.database import (
     BUSY_MILLISECONDS,
     Schema,
@@ -22,6 +23,7 @@ from acpbridge.store.database import (
     rebuild,
     transaction,
 )
+from acpbridge.store.joins import Searcher, State
 from acpbridge.store.ring import CHUNK_BYTES, Chunk
 from acpbridge.store.traces import Traces
 
@@ -62,6 +64,12 @@ _SELECT: Final = (
 )
 _SELECT_ALL: Final = "SELECT checksum, lines FROM events WHERE session_key = ? ORDER BY last_seq"
 
+_SELECT_ONE: Final = (
+    "SELECT rowid, first_seq, checksum, lines FROM events"
+    " WHERE session_key = ? AND last_seq >= ? ORDER BY last_seq LIMIT 1"
+)
+_UPDATE: Final = "UPDATE events SET checksum = ?, lines = ? WHERE rowid = ?"
+
 # The oldest first: what is left when a deletion is cut off is the end of a log, and its numbers.
 _DELETE: Final = (
     "DELETE FROM events WHERE rowid IN"
@@ -84,13 +92,22 @@ class EventFile:
         path: of the database; created with the first use.
         redact: makes the stored copy of a line; pure and total.
         faults: passes the points of the log and of a file that is made.
+        searcher: finds the secrets that are said in pieces; None: nobody looks for them.
     """
 
-    def __init__(self, path: Path, redact: Callable[[bytes], bytes], faults: Faults) -> None:
+    def __init__(
+        self,
+        path: Path,
+        redact: Callable[[bytes], bytes],
+        faults: Faults,
+        searcher: Searcher | None = None,
+    ) -> None:
         self.path = path
         self.notices: list[str] = []
         self._redact = redact
         self._faults = faults
+        self._searcher = searcher
+        self._states: dict[str, State] = {}
         self._connection: sqlite3.Connection | None = None
         self._suspect = False
 
@@ -116,7 +133,9 @@ class EventFile:
         Raises:
             sqlite3.Error, OSError: nothing is certain; to be called again.
         """
-        rows = [row for chunk in chunks for row in self._rows(chunk)]
+        copies = Copies(self._redact, self._searcher, self._states, chunks)
+        pairs = zip(chunks, copies.lines(), strict=True)
+        rows = [row for chunk, lines in pairs for row in _rows(chunk, lines)]
         try:
             self._faults("log.before_commit")
             connection = self._open()
@@ -126,11 +145,26 @@ class EventFile:
                         "DELETE FROM events WHERE session_key = ? AND last_seq >= ?",
                         [(chunk.stream.name, chunk.first) for chunk in chunks],
                     )
+                _rewrite(connection, copies.again())
                 connection.executemany(_INSERT, rows)
             self._faults("log.after_commit")
         except (sqlite3.Error, OSError) as error:
             self._drop(error)
             raise
+        self._states = copies.kept()
+
+    def settle(self) -> None:
+        """Write what is withheld of the last events; nothing may follow.
+
+        Raises:
+            sqlite3.Error, OSError: it is lost, and marks stand in its place.
+        """
+        again = Copies(self._redact, self._searcher, self._states, (), last=True).again()
+        self._states = {}
+        if again:
+            connection = self._open()
+            with transaction(connection):
+                _rewrite(connection, again)
 
     def read(self, session: str, after: int, upto: int) -> tuple[int, list[bytes]]:
         """Return the number of the first line after `after`, and lines up to a chunk's worth.
@@ -191,6 +225,7 @@ class EventFile:
         Raises:
             sqlite3.Error, OSError: nothing is certain; to be called again.
         """
+        self._states.pop(session, None)
         if not self.path.exists():
             return False
         try:
@@ -267,16 +302,29 @@ class EventFile:
         with suppress(sqlite3.Error):
             self.close()
 
-    def _rows(self, chunk: Chunk) -> Iterator[Row]:
-        # A line end within a line could only be the redactor's: it would shift every number.
-        redacted = [self._redact(line).replace(b"\n", b" ") for line in chunk.lines]
-        start, size = 0, 0
-        for index, line in enumerate(redacted):
-            size += len(line) + 1
-            if size > CHUNK_BYTES and index > start:  # redaction can lengthen a line
-                yield _row(chunk, start, redacted[start:index])
-                start, size = index, len(line) + 1
-        yield _row(chunk, start, redacted[start:])
+
+def _rows(chunk: Chunk, lines: list[bytes]) -> Iterator[Row]:
+    start, size = 0, 0
+    for index, line in enumerate(lines):
+        size += len(line) + 1
+        if size > CHUNK_BYTES and index > start:  # redaction can lengthen a line
+            yield _row(chunk, start, lines[start:index])
+            start, size = index, len(line) + 1
+    yield _row(chunk, start, lines[start:])
+
+
+def _rewrite(connection: sqlite3.Connection, again: list[tuple[str, int, bytes]]) -> None:
+    """Put other lines in the place of stored ones; what damage has lost stays lost."""
+    for session, number, line in again:
+        found = connection.execute(_SELECT_ONE, (session, number)).fetchone()
+        if found is None or crc32(found[3]) != found[2]:
+            continue
+        lines = found[3].split(b"\n")
+        if not 0 <= number - found[1] < len(lines):
+            continue
+        lines[number - found[1]] = line
+        blob = b"\n".join(lines)
+        connection.execute(_UPDATE, (crc32(blob), blob, found[0]))
 
 
 def _row(chunk: Chunk, start: int, lines: list[bytes]) -> Row:

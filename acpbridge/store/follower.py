@@ -26,6 +26,7 @@ class Follower:
         after: number of the last event that is not wanted any more, 0 to begin at the first.
         upto: number at which it has read enough; None to wait for what comes.
         stored: whether to read the stored, redacted copy alone, however new an event is.
+        replayed: number up to which the stored copy is read: what was before is history.
 
     Attributes:
         position: number of the last event that was returned.
@@ -40,6 +41,7 @@ class Follower:
         *,
         upto: int | None = None,
         stored: bool = False,
+        replayed: int = 0,
     ) -> None:
         self.position = after
         self.redacted = False
@@ -47,6 +49,7 @@ class Follower:
         self._history = history
         self._upto = upto
         self._stored = stored
+        self._replayed = replayed
         self._closed = False
 
     @property
@@ -82,13 +85,17 @@ class Follower:
         if self.position >= stream.committed:
             await stream.news()
             return []
-        lines = None if self._stored else stream.since(self.position)
+        replay = self._replayed - self.position
+        lines = None if self._stored or replay > 0 else stream.since(self.position)
         self.redacted = lines is None
         if lines is not None:
             self.position += len(lines)
             return lines
         upto = stream.committed
         first, lines = await self._history(stream, self.position)
+        if not self._stored and replay > 0:
+            upto = min(upto, self._replayed)
+            lines = lines[: max(0, upto + 1 - first)]
         # Events that a damaged file has lost are passed over: nobody can show them any more.
         self.position = first + len(lines) - 1 if lines else self._beyond_loss(upto)
         return lines

@@ -28,6 +28,7 @@ from acpbridge.store.records import (
     read_question,
     read_run,
     read_session,
+    without_secrets,
     write_ending,
     write_outbox,
 )
@@ -66,11 +67,18 @@ class Ledger:
     Args:
         root: the state directory.
         faults: passes `ledger.before_commit` and `ledger.after_commit` around each change.
+        redact: takes the secrets out of what agents and people said, a JSON tree.
     """
 
-    def __init__(self, root: Path, faults: Faults = no_faults) -> None:
+    def __init__(
+        self,
+        root: Path,
+        faults: Faults = no_faults,
+        redact: Callable[[Any], Any] = lambda value: value,
+    ) -> None:
         self.path = root / FILE_NAME
         self._faults = faults
+        self._redact = redact
         self._opened: Opened | None = None
         # A cancelled call is waited for, so that this limit also keeps the connection to one.
         self._thread = anyio.CapacityLimiter(1)
@@ -82,7 +90,8 @@ class Ledger:
 
     async def put_session(self, record: SessionRecord) -> None:
         """Store a session, in place of what was stored of it."""
-        await self._change(lambda connection: upsert_session(connection, record))
+        clean = without_secrets(record, self._redact)
+        await self._change(lambda connection: upsert_session(connection, clean))
 
     async def session(self, key: SessionKey) -> SessionRecord | None:
         """Return a session, None if there never was one of this key."""
@@ -107,6 +116,7 @@ class Ledger:
         ended_at: str,
     ) -> bool:
         """Store how a run ended; False, and nothing stored, if it had ended or never was."""
+        stop_reason, error = self._redact(stop_reason), self._redact(error)
         ending = write_ending(outcome, stop_reason, error, ended_at)
         return await self._update(
             "UPDATE runs SET outcome = ?, ending = ? WHERE run_id = ? AND outcome IS NULL",
@@ -148,7 +158,7 @@ class Ledger:
         """Store the decision; False, and nothing stored, if there is one or no such question."""
         return await self._update(
             "UPDATE questions SET decided_at = ?, decision = ? WHERE id = ? AND decided_at IS NULL",
-            (decided_at, dumps(decision.to_json()), question_id),
+            (decided_at, dumps(self._redact(decision.to_json())), question_id),
         )
 
     async def question(self, question_id: str) -> QuestionRecord | None:

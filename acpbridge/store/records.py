@@ -6,7 +6,7 @@ raises `UnreadableError` for whatever does not have the shape: a damaged row mus
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from acpbridge.errors import BridgeError
@@ -83,6 +83,21 @@ def dumps(value: Any) -> str:
 def ascii_text(text: str) -> str:
     """Return a text to look a foreign name up by; different texts give different ones."""
     return dumps(text)[1:-1]
+
+
+def without_secrets(record: SessionRecord, redact: Callable[[Any], Any]) -> SessionRecord:
+    """Return a record as it may be stored.
+
+    A choice that is a secret is left out: after a restart the session goes on without it.
+    """
+    chosen = record.settings
+    settings = Settings(
+        None if redact(chosen.model) != chosen.model else chosen.model,
+        None if redact(chosen.mode) != chosen.mode else chosen.mode,
+        {name: value for name, value in chosen.options.items() if redact(value) == value},
+    )
+    said = {"mode": redact(record.mode), "last_error": redact(record.last_error)}
+    return replace(record, settings=settings, **said)
 
 
 def write_session(record: SessionRecord) -> str:

@@ -10,6 +10,7 @@ reads happen in at most two threads each, however many agents there are.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -27,6 +28,7 @@ from acpbridge.model.ports import Clock
 from acpbridge.store.database import store_error
 from acpbridge.store.eventfile import EventFile
 from acpbridge.store.follower import Follower
+from acpbridge.store.joins import Searcher
 from acpbridge.store.lines import Template, Timestamps, time_of
 from acpbridge.store.ring import Chunk, Ring, Stream
 from acpbridge.store.traces import Traces
@@ -58,6 +60,7 @@ class SessionLog:
         faults: passes `log.before_commit` and `log.after_commit`.
         ring_bytes: bound of what live followers are served from, over all sessions.
         pending_bytes: beyond it `room` waits.
+        searcher: finds the secrets that are said in pieces, over the borders of events.
         on_failure: called with `store_full` when commits begin to fail, with None when they work.
     """
 
@@ -72,12 +75,14 @@ class SessionLog:
         ring_bytes: int = RING_BYTES,
         pending_bytes: int = PENDING_BYTES,
         on_failure: OnFailure = lambda _: None,
+        searcher: Searcher | None = None,
     ) -> None:
         self.epoch = epoch
         self._times = Timestamps(clock)
         self._sessions: dict[SessionKey, _Session] = {}
         self._opening: dict[SessionKey, anyio.Event] = {}
-        self._writers = _Writers(root, redact, faults, _Publisher(ring_bytes, on_failure))
+        files = partial(EventFile, redact=redact, faults=faults, searcher=searcher)
+        self._writers = _Writers(root, files, _Publisher(ring_bytes, on_failure))
         self._pending_bytes = pending_bytes
 
     async def open(self, key: SessionKey, mend: Mend | None = None) -> int:
@@ -150,7 +155,13 @@ class SessionLog:
             await stream.news()
 
     def follow(
-        self, key: SessionKey, after: int = 0, *, live: bool = True, stored: bool = False
+        self,
+        key: SessionKey,
+        after: int = 0,
+        *,
+        live: bool = True,
+        stored: bool = False,
+        replay: bool = False,
     ) -> Follower:
         """Return a cursor over the session's events with numbers greater than `after`.
 
@@ -159,11 +170,13 @@ class SessionLog:
             after: number of the last event that is not wanted.
             live: whether it waits for what comes; else it ends with what is on disk now.
             stored: whether it reads the stored, redacted copy alone.
+            replay: whether it reads that of what is on disk by now, for somebody who came later.
         """
         session = self._sessions[key]
         stream = session.stream
         upto = None if live else stream.committed
-        return Follower(stream, session.writer.history, after, upto=upto, stored=stored)
+        history, replayed = session.writer.history, stream.committed if replay else 0
+        return Follower(stream, history, after, upto=upto, stored=stored, replayed=replayed)
 
     async def number_before(self, key: SessionKey, at: str) -> int:
         """Return the number of the last event before a moment, 0 if there is none.
@@ -325,12 +338,11 @@ class _Writers:
     """One writer per agent, begun when it is first needed."""
 
     def __init__(
-        self, root: Path, redact: Callable[[bytes], bytes], faults: Faults, publisher: _Publisher
+        self, root: Path, files: Callable[[Path], EventFile], publisher: _Publisher
     ) -> None:
         self.publisher = publisher
         self._agents = root / "agents"
-        self._redact = redact
-        self._faults = faults
+        self._files = files
         self._writers: dict[AgentId, Writer] = {}
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._readers = anyio.CapacityLimiter(_THREADS)
@@ -340,8 +352,7 @@ class _Writers:
         writer = self._writers.get(agent)
         if writer is None:
             path = self._agents / agent / "sessions" / "events.db"
-            file = EventFile(path, self._redact, self._faults)
-            writer = Writer(file, self.publisher, self._threads, self._readers)
+            writer = Writer(self._files(path), self.publisher, self._threads, self._readers)
             self._writers[agent] = writer
             self._tasks.start_soon(writer.run, name=f"log of {agent}")
         return writer

@@ -8,6 +8,7 @@ shows what was committed; below is the event file.
 import sqlite3
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -172,6 +173,8 @@ class Writer:
                 signals.work = anyio.Event()
                 await signals.work.wait()
         with anyio.move_on_after(_CLOSE_SECONDS):
+            with suppress(BridgeError):  # then marks stand where something was withheld
+                await self._locked(self.file.settle, abandon=True)
             await run_sync(self.file.close, abandon_on_cancel=True, limiter=self._threads)
 
     def _batch(self) -> list[Chunk]:

@@ -28,6 +28,7 @@ from acpbridge.model.sessions import (
     SessionState,
 )
 from acpbridge.model.settings import Settings
+from acpbridge.redact import Redactor
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.records import OutboxEntry, QuestionRecord
 
@@ -487,6 +488,7 @@ from pathlib import Path
 import anyio, os, signal
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.sessions import RunRecord
+from acpbridge.redact import Redactor
 from acpbridge.store.ledger import Ledger
 
 home, point, nth = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -521,3 +523,29 @@ async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path, point
     async with Ledger(tmp_path) as ledger:
         found = [run.run_id for run in await ledger.runs(SessionKey.main(AgentId("main")))]
     assert found == [*shown, *(["4"] if point == "ledger.after_commit" else [])]
+
+
+async def test_g26_the_ledger_has_no_secret_that_an_agent_or_a_person_said(tmp_path: Path) -> None:
+    secret = "hush-0b7c2d9e4f"
+    redact = Redactor([("SHOP_API_KEY", secret)]).value
+    chosen = Settings("fast", f"mode-{secret}", {"effort": "high", "login": f"with {secret}"})
+    error = {"code": "agent_error", "message": f"no {secret}", "data": {"x": [secret]}}
+    session = a_session(settings=chosen, mode=secret, last_error=error)
+    async with Ledger(tmp_path, redact=redact) as ledger:
+        await ledger.put_session(session)
+        run, question = a_run(session.key), a_question(session.key)
+        await ledger.put_run(run)
+        await ledger.finish_run(run.run_id, Outcome.FAILED, secret, error, NOW)
+        await ledger.put_question(question)
+        decision = Decision(Effect.DENY, f"no-{secret}", Reason.OPERATOR, secret, f"why: {secret}")
+        assert await ledger.decide_question(question.id, decision, NOW)
+        kept = await ledger.session(session.key)
+        assert kept is not None
+        # A choice that is a secret is not made again; the others are.
+        assert kept.settings == Settings("fast", None, {"effort": "high"})
+        found = await ledger.question(question.id)
+        assert found is not None
+        assert str(dict(found.decision or {})["note"]).startswith("why: [redacted:env:")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Event, Fact, Stamp, Update, render
 from acpbridge.model.keys import AgentId, SessionKey
+from acpbridge.redact import Redactor
 from acpbridge.store.follower import Follower
 from acpbridge.store.sessionlog import SessionLog
 
@@ -690,3 +691,88 @@ async def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         with pytest.raises(BridgeError) as caught:
             await log.open(key)
         assert caught.value.code == "daemon_version"
+
+
+# ---- Secrets in pieces ----
+
+KNOWS = Redactor([("SHOP_API_KEY", "S3NT1NEL-0b7c2d9e4f")])
+
+
+def piece(text: str) -> Update:
+    value = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    return Update(json.dumps(value).encode())
+
+
+def knowing(root: Path, **options: Any) -> SessionLog:
+    return new_log(root, redact=KNOWS.json_line, searcher=KNOWS, **options)
+
+
+def everything(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
+
+
+async def test_g26_a_secret_in_pieces_is_in_no_byte_of_the_files_and_live_it_is_as_it_came(
+    tmp_path: Path,
+) -> None:
+    key = new_key()
+    async with knowing(tmp_path) as log:
+        await log.open(key)
+        for text in ("it is S3NT1N", "EL-0b7c", "2d9e4f."):
+            log.append(key, "t", piece(text))
+            await log.committed(key)
+            assert b"1NEL" not in everything(tmp_path)
+            assert b"-0b7c" not in everything(tmp_path)
+        live = b"".join(await take(log.follow(key), 3))
+        assert b"EL-0b7c" in live
+        replay = log.follow(key, live=False, replay=True)
+        assert b"redacted:env" in b"".join(await take(replay, 3))
+        log.append(key, "t", piece("more"))
+        await log.committed(key)
+        late = log.follow(key, 1, replay=True)
+        log.append(key, "t", piece("S3NT1NEL-0b7c2d9e4f"))
+        await log.committed(key)
+        *old, new = await take(late, 5)
+        assert [json.loads(line)["seq"] for line in old] == [2, 3, 4]
+        assert b"0b7c" not in b"".join(old)
+        assert b"S3NT1NEL-0b7c2d9e4f" in new  # what comes once somebody follows is live
+
+
+async def test_what_is_withheld_is_told_when_the_turn_ends_and_when_the_log_is_closed(
+    tmp_path: Path,
+) -> None:
+    key, other = new_key(), new_key()
+    async with knowing(tmp_path) as log:
+        for one in (key, other):
+            await log.open(one)
+            log.append(one, "t", piece("it is S3NT1N"))
+        await log.committed(other)
+        assert b"S3NT1N" not in everything(tmp_path)
+        log.append(key, "t", Fact("turn_ended"))
+        await log.committed(key)
+        assert [b"S3NT1N" in row[3] for row in stored(tmp_path) if row[0] == str(key)] != [False]
+    texts = [row[3] for row in stored(tmp_path)]
+    assert sum(b"S3NT1N" in text for text in texts) == 2
+    async with knowing(tmp_path, epoch="e2") as log:  # the checksums are right
+        await log.open(other)
+        (line,) = await take(log.follow(other), 1)
+        assert json.loads(line)["update"]["content"]["text"] == "it is S3NT1N"
+
+
+async def test_a_commit_that_fails_and_is_made_again_joins_the_same_pieces(tmp_path: Path) -> None:
+    gate = Gate("log.after_commit", OSError(errno.EIO, "no"))
+    gate.error = None
+    key = new_key()
+    failed = anyio.Event()
+    async with knowing(tmp_path, faults=gate, on_failure=lambda _: failed.set()) as log:
+        await log.open(key)
+        log.append(key, "t", piece("it is S3NT1N"))
+        await log.committed(key)
+        gate.error = OSError(errno.EIO, "no")
+        log.append(key, "t", piece("EL-0b7c2d9e4f!"))
+        await failed.wait()
+        gate.error = None
+        await log.committed(key)
+    text = b"".join(row[3] for row in stored(tmp_path))
+    assert text.count(b"[redacted:env:") == 1
+    assert b"S3NT1N" not in text
+    assert b'"text": "!"' in text
