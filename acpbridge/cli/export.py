@@ -32,7 +32,8 @@ FORMAT: Final = 1
 
 # What is true of a process or of this moment only.
 _PASSING: Final = (
-    *("turn", "queueDepth", "pendingPermissions", "questions", "processes", "containment"),
+    *("turn", "queueDepth", "pendingPermissions", "questions", "questionsBelow"),
+    *("processes", "containment"),
 )
 
 

@@ -275,8 +275,8 @@ def test_case_50_the_agent_its_session_what_started_it_and_its_directory_are_nam
 
 
 def test_a_tool_and_its_server_are_shown_escaped() -> None:
-    text = render(question(tool="an\x1bnounce", server="te\u200bam"))
-    assert "\n  tool     an⟨U+001B⟩nounce of MCP server te⟨U+200B⟩am\n" in text
+    text = render(question(tool="an\x1bnounce", server="ho\u200bst"))
+    assert "\n  tool     an⟨U+001B⟩nounce of MCP server ho⟨U+200B⟩st\n" in text
 
 
 @pytest.mark.parametrize("kind", ["execute", "edit", "delete", "move", "switch_mode"])
