@@ -163,9 +163,8 @@ class ModeKeeper:
             self._let_go = anyio.Event()
             what = self.unasked
             if what and not await self._brought_back():
-                self._give_up(
-                    f"nobody is asked any more ({what}), and it could not be brought back"
-                )
+                why = f"nobody is asked any more ({what}), and it could not be brought back"
+                self._give_up(why)
             self._back.set()
 
     async def _brought_back(self) -> bool:
