@@ -62,6 +62,7 @@ class AcpRuntimeController(Owner):
         arrived: told inline of each call of the agent; see `Connection`.
         peer: the protocol state, where another limit than the default is wanted.
         long_lines: shared by all agents; see `Connection`.
+        served: what is served to the agent, beyond what always is; in the shape of the protocol.
 
     Attributes:
         capabilities: the raw `initialize` result, empty before `connect`.
@@ -80,8 +81,10 @@ class AcpRuntimeController(Owner):
         arrived: Callable[[Call], None] | None = None,
         peer: Peer | None = None,
         long_lines: LongLines | None = None,
+        served: Mapping[str, Any] | None = None,
     ) -> None:
         self._process = process
+        self._served = dict(served or {})
         self._facts = facts
         self._start_seconds = start_seconds
         self._connection = Connection(
@@ -120,6 +123,7 @@ class AcpRuntimeController(Owner):
             "clientCapabilities": {
                 "fs": {"readTextFile": False, "writeTextFile": False},
                 "session": {"configOptions": {"boolean": {}}},
+                **self._served,
             },
             "clientInfo": {"name": acp.CLIENT_INFO_NAME, "version": __version__},
         }
@@ -309,6 +313,10 @@ class AcpRuntimeController(Owner):
         if not isinstance(result, dict):
             raise broken_answer("The answer to session/prompt is not an object.")
         return result
+
+    async def drained(self) -> None:
+        """Wait until the agent has read enough of what it was sent for more to be sent."""
+        await self._connection.drained()
 
     def cancel(self) -> None:
         """Ask the agent to end the turn."""

@@ -1,7 +1,7 @@
 """What every session is handed: one value, made once."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
@@ -10,10 +10,12 @@ from acpbridge.controller.bounds import NO_BOUNDS, Bounds, Usage
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.faults import Faults
+from acpbridge.model.keys import SessionKey
 from acpbridge.model.ports import Clock, Ids
 from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.router.places import Places
+from acpbridge.router.remarks import Remarks
 from acpbridge.router.scribe import Scribe
 from acpbridge.runtimes.base import Runtime
 from acpbridge.store.ledger import Ledger
@@ -52,6 +54,8 @@ class Services:
             every other.
         bounds: what the tree of a session that starts now may take.
         usage: what the tree of a session takes, from the kernel; None if it has none.
+        remarks: what people said with denials, for agents to be told.
+        attended: at how many clients a person is asked what a session asks.
         stall: seconds without an update after which a turn fails; 0 for never.
         audited: puts what is no decision into the audit.
     """
@@ -72,7 +76,9 @@ class Services:
     bounds: Callable[[], Bounds] = lambda: NO_BOUNDS
     usage: Callable[[str, Bounds], Awaitable[Usage | None]] = _unknown
     stall: Callable[[], float] = lambda: 0.0
+    remarks: Remarks = field(default_factory=Remarks)
     audited: Callable[[str, Mapping[str, Any]], Awaitable[None]] = _unaudited
+    attended: Callable[[SessionKey], int] = lambda _key: 0
 
     def clean(self, error: BridgeError) -> BridgeError:
         """Return an error without secrets: an agent may have put what it was given into it."""

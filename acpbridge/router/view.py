@@ -1,6 +1,6 @@
 """How sessions are shown: the JSON rows of `status` and `sessions`, the same on every face."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,8 +78,10 @@ def bypasses(session: Session) -> bool:
     return mode in session.definition.facts.bypass_modes or policy.names_bypass(mode)
 
 
-def row(session: Session, open_questions: list[Question]) -> dict[str, Any]:
-    """Return a row of `sessions`."""
+def row(
+    session: Session, open_questions: list[Question], below: Sequence[Question] = ()
+) -> dict[str, Any]:
+    """Return a row of `sessions`; `below` are the questions of what it has started."""
     record, turn, agent = session.record, session.turn, session.agent
     tool_running = agent is not None and agent.tool_running
     error = record.last_error
@@ -98,6 +100,15 @@ def row(session: Session, open_questions: list[Question]) -> dict[str, Any]:
         "questions": [
             {"id": q.request.id, "kind": q.request.ask.subject.kind, "askedAt": q.asked_at}
             for q in open_questions
+        ],
+        "questionsBelow": [
+            {
+                "id": q.request.id,
+                "sessionKey": str(q.request.session),
+                "kind": q.request.ask.subject.kind,
+                "askedAt": q.asked_at,
+            }
+            for q in below
         ],
         "mode": session.mode,
         "asks": asks(session),

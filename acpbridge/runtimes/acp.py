@@ -1,6 +1,6 @@
 """The runtime of agents that speak ACP: a supervised process behind the seam."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -10,14 +10,18 @@ from acpbridge.controller import refusals
 from acpbridge.controller.acp_controller import AcpRuntimeController, Setup
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
 from acpbridge.errors import BridgeError
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.settings import Settings
+from acpbridge.permissions.confine import Roots
 from acpbridge.protocol import acp
 from acpbridge.protocol.content import check_content
 from acpbridge.protocol.envelope import LONG
 from acpbridge.protocol.framing import DEFAULT_LIMIT
 from acpbridge.protocol.jsonrpc import Peer
+from acpbridge.protocol.toolcalls import ToolCalls
 from acpbridge.runtimes import settings
 from acpbridge.runtimes.acp_client import AcpClient
+from acpbridge.runtimes.advertised import served
 from acpbridge.runtimes.base import (
     Load,
     New,
@@ -28,8 +32,10 @@ from acpbridge.runtimes.base import (
     TurnResult,
 )
 from acpbridge.runtimes.bypass import SETTERS
+from acpbridge.runtimes.client_files import Serving, serve_files, session_roots
 from acpbridge.runtimes.command import command_for
 from acpbridge.runtimes.modes import ModeKeeper
+from acpbridge.runtimes.terminals import Terminals
 from acpbridge.transport.longlines import LongLines
 from acpbridge.transport.tasks import background
 
@@ -43,10 +49,20 @@ class AcpRuntime:
     Args:
         launcher: starts agents.
         max_message_bytes: limit of one line in either direction.
+        faults: points at which a test may fail or kill.
+        learn: told of the variables that an agent sets for a command, before they are shown.
     """
 
-    def __init__(self, launcher: Launcher, max_message_bytes: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        max_message_bytes: int = DEFAULT_LIMIT,
+        faults: Faults = no_faults,
+        learn: Callable[[Mapping[str, str]], None] = lambda _given: None,
+    ) -> None:
         self._launcher = launcher
+        self._learn = learn
+        self._faults = faults
         self._limit = max_message_bytes
         self._lines = LongLines()
 
@@ -73,10 +89,12 @@ class AcpRuntime:
             stop_grace=spec.stop_grace,
             containment=definition.containment,
         )
-        async with self._launcher.launch(launch) as process:
+        async with session_roots(spec) as roots, self._launcher.launch(launch) as process:
             reading = self._limit, self._lines
-            session = _AcpSession(spec, host, process, reading, cold=command.cold)
-            async with session.controller:
+            terminals = Terminals(spec, host, self._launcher, process.pid, self._learn)
+            session = _AcpSession(spec, host, process, terminals, reading, cold=command.cold)
+            session.serve(roots, self._faults)
+            async with terminals, session.controller:
                 try:
                     await session.controller.connect()
                 except BridgeError as error:
@@ -93,6 +111,7 @@ class _AcpSession:
         spec: SessionSpec,
         host: SessionHost,
         process: AgentProcess,
+        terminals: Terminals,
         reading: tuple[int, LongLines],
         *,
         cold: bool,
@@ -101,7 +120,10 @@ class _AcpSession:
         self._spec = spec
         self._host = host
         self._process = process
-        self._client = AcpClient(host, process.pid, self._mode_told)
+        self._terminals = terminals
+        tools = ToolCalls(spec.definition.facts.tool_names, spec.cwd)
+        start = process.start_ticks
+        self._client = AcpClient(host, process.pid, self._mode_told, tools, start_ticks=start)
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False
         self._called_off = False
@@ -116,9 +138,10 @@ class _AcpSession:
             arrived=self._client.arrived,
             peer=Peer(limit, strict_limit=min(limit, STRICT_LIMIT), unread_limit=LONG),
             long_lines=lines,
+            served=served(spec.definition),
         )
         self.controller.hear_noise(self._client.on_noise)
-        self.controller.hear_gone(host.lost)
+        self.controller.hear_gone(self._gone)
         self._client.on_options = self.controller.chosen.options_told
         self._client.malformed.give_up = self.controller.give_up
         self.modes = ModeKeeper(
@@ -128,6 +151,21 @@ class _AcpSession:
             cancel=self.cancel,
             give_up=self.controller.give_up,
         )
+
+    def serve(self, roots: Roots, faults: Faults) -> None:
+        """Serve what the definition lets the agent do with files, and have run."""
+        client = self._client
+        terminals = self._terminals.methods(lambda: client.session_id, self.controller.drained)
+        serving = Serving(
+            self._host,
+            roots,
+            self._process.pid,
+            lambda: client.session_id,
+            client.wanted,
+            self.controller.drained,
+            faults,
+        )
+        client.served = {**serve_files(serving, self._spec), **terminals}
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -147,7 +185,7 @@ class _AcpSession:
 
     @property
     def tool_running(self) -> bool:
-        return self._client.tools.running
+        return self._client.tools.running or self._terminals.awaited
 
     async def open(self, how: Opening) -> Mapping[str, Any]:
         spec, controller = self._spec, self.controller
@@ -202,6 +240,7 @@ class _AcpSession:
         await self.modes.ensure()
         self.modes.begin_turn()
         self._client.begin_turn()
+        self._terminals.begin_turn()
         try:
             raw = await self.controller.prompt(content, self._send, self._client.answered)
         except BridgeError as error:
@@ -235,6 +274,7 @@ class _AcpSession:
         self._pause.cancel()
         if not self._sent:
             return
+        self._terminals.cancel_turn()
         # The protocol wants every open question answered before the cancel is seen to be done.
         for call in self._client.cancel_turn():
             self.controller.answer(call, acp.selected(None))
@@ -258,5 +298,17 @@ class _AcpSession:
     async def died(self) -> BridgeError:
         return await self.controller.died()
 
+    def _gone(self) -> None:
+        self._terminals.end_all()
+        self._host.lost()
+
     async def stop(self, grace: float | None = None) -> tuple[int, ...]:
-        return await self.controller.stop(grace)
+        left: list[int] = []
+
+        async def of_terminals() -> None:
+            left.extend(await self._terminals.stop(grace))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(of_terminals)
+            left.extend(await self.controller.stop(grace))
+        return tuple(left)

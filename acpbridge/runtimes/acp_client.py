@@ -6,7 +6,7 @@ that was not advertised is served.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -51,6 +51,8 @@ class AcpClient:
         host: the session that the agent runs for.
         pid: of the agent, for the audit.
         on_mode: told of every mode that the agent announces.
+        tools: keeps the calls that it tells of.
+        start_ticks: when the agent started, for the audit as well.
 
     Attributes:
         session_id: the agent's own; None until it is known.
@@ -63,11 +65,21 @@ class AcpClient:
         lost: the error for something of this turn that was too long to be taken.
         malformed: counts the requests that cannot be read.
         prompted: whether the agent has a prompt that it has not answered.
+        served: what else is served to this agent, by method: only what was advertised.
     """
 
-    def __init__(self, host: SessionHost, pid: int, on_mode: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        host: SessionHost,
+        pid: int,
+        on_mode: Callable[[str], None],
+        tools: ToolCalls | None = None,
+        *,
+        start_ticks: int = 0,
+    ) -> None:
         self._host = host
         self._pid = pid
+        self._start_ticks = start_ticks
         self._on_mode = on_mode
         self.on_options: Callable[[list[Any]], None] = lambda _options: None
         self._open: dict[Call, _Open] = {}
@@ -75,13 +87,15 @@ class AcpClient:
         self.session_id: str | None = None
         self.replaying = False
         self.replayed = 0
-        self.tools = ToolCalls()
+        self.tools = ToolCalls() if tools is None else tools
         self.aftermath = Aftermath()
         self.heard = False
         self.lost: BridgeError | None = None
         self.malformed = Malformed(host)
         self.prompted = False
         self._outside: set[Call] = set()
+        self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
+        self._cancels = 0
 
     async def room(self) -> None:
         """Wait until the log can take more of what the agent says."""
@@ -119,7 +133,13 @@ class AcpClient:
     def cancel_turn(self) -> list[Call]:
         """From now on every question of this turn is answered `cancelled`; return the open ones."""
         self._cancelled = True
+        self._cancels += 1
         return list(self._open)
+
+    def wanted(self) -> Callable[[], bool]:
+        """Return what tells whether that which is asked now is still wanted: no cancel since."""
+        before, too_late = self._cancels, self._cancelled
+        return lambda: not too_late and self._cancels == before
 
     # What the agent says.
 
@@ -191,6 +211,9 @@ class AcpClient:
             error, notice = elicitation.refusal(call.params)
             self._host.emit(notice)
             raise error
+        serve = self.served.get(call.method)
+        if serve is not None:
+            return await serve(call)
         return await self._host.call(call.method, call.params)
 
     async def _permission(self, call: Call) -> dict[str, Any]:
@@ -207,7 +230,7 @@ class AcpClient:
             return acp.selected(None)
         sha256 = hashlib.sha256(call.line).hexdigest()
         ask = self.tools.ask(params, call.wire_id, sha256, self._pid)
-        entry = _Open(replace(ask, outside_turn=outside))
+        entry = _Open(replace(ask, outside_turn=outside, agent_start=self._start_ticks))
         self._open[call] = entry
         try:
             entry.decision = await self._host.ask(entry.ask)

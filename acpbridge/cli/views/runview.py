@@ -14,6 +14,7 @@ from acpbridge.cli.output import styled
 from acpbridge.cli.terminal.canvas import WRAP_OFF, WRAP_ON
 from acpbridge.cli.terminal.cells import wrap
 from acpbridge.cli.terminal.live import LiveScreen
+from acpbridge.cli.terminal.wrapping import WRAPPED
 from acpbridge.cli.views import cards
 from acpbridge.cli.views.blocks import Blocks
 from acpbridge.cli.views.prose import INDENT, plain, prose
@@ -184,7 +185,7 @@ class RunView:
 
     async def _note(self, mark: str, text: str, **style: Any) -> None:
         await self._flush()
-        first, *more = wrap(f"{mark} {text}", self._width, INDENT)
+        first, *more = wrap(f"{mark} {text}", self._width, WRAPPED)
         await self._put("note", [styled(part, **style) for part in (first, *more)])
 
     async def _flush(self) -> None:
