@@ -143,7 +143,7 @@ async def test_row_11_the_twentieth_malformed_request_ends_the_agent_and_says_wh
                 await wire.raw(line(**ask(f"l{n}")).replace(b'"rm x"', b"NaN"))
             await wire.settled()
             assert host.asks == []
-            bad = line(**ask("bad")).replace(b'"rm x"', b"NaN")
+            bad = line(id="bad", method=PERMISSION, params={})
             await wire.raw(bad + line(**ask("behind")))
             error = await session.died()
         assert wire.ended
