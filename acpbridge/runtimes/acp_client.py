@@ -65,6 +65,7 @@ class AcpClient:
         lost: the error for something of this turn that was too long to be taken.
         malformed: counts the requests that cannot be read.
         prompted: whether the agent has a prompt that it has not answered.
+        closed: whether it was told to free its session: there is none any more.
         served: what else is served to this agent, by method: only what was advertised.
     """
 
@@ -93,6 +94,7 @@ class AcpClient:
         self.lost: BridgeError | None = None
         self.malformed = Malformed(host)
         self.prompted = False
+        self.closed = False
         self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
         self._cancels = 0
 
@@ -212,7 +214,7 @@ class AcpClient:
 
     async def _permission(self, call: Call) -> dict[str, Any]:
         params = self._read(call)
-        if params.sessionId != self.session_id:
+        if self.closed or params.sessionId != self.session_id:
             raise BridgeError("invalid_params", "The session of the request is not open here.")
         if len(params.options) > MAX_OPTIONS:
             message = f"A permission request may offer {MAX_OPTIONS} options at most."

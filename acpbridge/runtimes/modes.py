@@ -108,7 +108,8 @@ class ModeKeeper:
         Raises:
             BridgeError: `mode_not_set`, or `bypass_refused` if it lets the agent go unasked.
         """
-        await self._back.wait()
+        if not self._back.is_set():
+            await self._back.wait()
         if self.wanted is not None:
             await self.set(self.wanted)
         if self.unasked and not self._bypass.definition.allow_bypass:

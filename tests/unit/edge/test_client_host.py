@@ -56,17 +56,18 @@ async def decision(answer: dict[str, Any] | None) -> Decision:
         message = {"jsonrpc": "2.0", "id": asked["id"], **answer}
         await end.send(json.dumps(message).encode() + b"\n")
 
-    try:
-        with anyio.fail_after(HANG):
-            async with Connection(ours, ours, Nothing()) as connection:
-                host = ClientHost(connection)
-                host.opened("s-1")
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(play, theirs)
-                    return await host.ask(ASK)
-    finally:
-        await ours.aclose_both()
-        await theirs.aclose_both()
+    with anyio.fail_after(HANG):
+        async with (
+            Connection(ours, ours, Nothing()) as connection,
+            anyio.create_task_group() as tasks,
+        ):
+            host = ClientHost(connection)
+            host.opened("s-1")
+            tasks.start_soon(play, theirs)
+            found = await host.ask(ASK)
+    await ours.aclose_both()
+    await theirs.aclose_both()
+    return found
 
 
 def outcome(value: Any) -> dict[str, Any]:
