@@ -22,6 +22,7 @@ from acpbridge.permissions import policy, textfiles
 from acpbridge.permissions.confine import Place, Roots
 from acpbridge.permissions.textfiles import Seen
 from acpbridge.protocol import acp, textlines
+from acpbridge.protocol.encoded import Encoded
 from acpbridge.protocol.jsonrpc import Call
 from acpbridge.runtimes.base import SessionHost, SessionSpec
 from acpbridge.runtimes.content import diff_content
@@ -103,7 +104,7 @@ class ClientFiles:
         self._threads = anyio.CapacityLimiter(AT_ONCE)
         self._answering = anyio.Lock()
 
-    async def read(self, call: Call) -> dict[str, Any]:
+    async def read(self, call: Call) -> Encoded:
         """Serve `fs/read_text_file`.
 
         Raises:
@@ -118,17 +119,17 @@ class ClientFiles:
         subject = self._subject(call, place, seen, raw_input)
         await self._allowed(call, subject, wanted)
 
-        def work(_: object) -> tuple[str, Fact]:
+        def work(_: object) -> tuple[Encoded, Fact]:
             text = textfiles.read(roots, place, seen)
-            done = _done("file_read", place, seen, text)
-            return textlines.part(text, params.line, params.limit), done
+            part = textlines.part(text, params.line, params.limit)
+            return Encoded.of_text("content", part), _done("file_read", place, seen, text)
 
-        content, done = await self._in_time(wanted, work)
+        result, done = await self._in_time(wanted, work)
         self._with.host.emit(done)
         # Several long answers at once to one that does not read would end its session.
         async with self._answering:
             await self._with.drained()
-        return {"content": content}
+        return result
 
     async def write(self, call: Call) -> dict[str, Any]:
         """Serve `fs/write_text_file`.
