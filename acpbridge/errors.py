@@ -107,6 +107,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
+    "no_such_grant": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is in force: acpbridge permissions grants."
+    ),
     "ambiguous_key": ErrorKind(
         INVALID_PARAMS, EXIT_NOT_FOUND, "Give more of the key, as acpbridge sessions prints it."
     ),

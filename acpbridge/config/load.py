@@ -76,6 +76,7 @@ class _Agent(_Strict):
     model: Word | None = None
     options: dict[str, Annotated[Value, BeforeValidator(_value)]] = Field(default_factory=dict)
     allow_bypass: StrictBool = False
+    forward_always: StrictBool = False
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
     auth_method: Word | None = None
@@ -184,6 +185,7 @@ def _definition(
         workspace=workspace,
         mode=agent.mode,
         allow_bypass=agent.allow_bypass,
+        forward_always=agent.forward_always,
         env_pass=tuple(agent.env.pass_),
         env_set=dict(agent.env.set),
         auth=agent.auth,

@@ -59,6 +59,7 @@ class AcpRuntimeController(Owner):
         facts: what is known of the program.
         start_seconds: limit for the answer to `initialize`.
         answering: the last look at an answer before it is written; see `Connection`.
+        arrived: told inline of each call of the agent; see `Connection`.
         peer: the protocol state, where another limit than the default is wanted.
         long_lines: shared by all agents; see `Connection`.
         served: what is served to the agent, beyond what always is; in the shape of the protocol.
@@ -77,6 +78,7 @@ class AcpRuntimeController(Owner):
         *,
         start_seconds: float,
         answering: Any = None,
+        arrived: Callable[[Call], None] | None = None,
         peer: Peer | None = None,
         long_lines: LongLines | None = None,
         served: Mapping[str, Any] | None = None,
@@ -92,6 +94,7 @@ class AcpRuntimeController(Owner):
             peer=peer,
             lost=lambda: BridgeError("agent_died", "The agent is gone."),
             answering=answering,
+            arrived=arrived,
             long_lines=long_lines,
         )
         self._exit = ""
@@ -281,13 +284,17 @@ class AcpRuntimeController(Owner):
     # Turns.
 
     async def prompt(
-        self, content: tuple[Mapping[str, Any], ...], wanted: Callable[[], bool] = lambda: True
+        self,
+        content: tuple[Mapping[str, Any], ...],
+        wanted: Callable[[], bool] = lambda: True,
+        answered: Callable[[], None] = lambda: None,
     ) -> Mapping[str, Any]:
         """Send a prompt; return the raw result when the turn has ended.
 
         Args:
             content: the blocks of the prompt.
             wanted: asked in the moment in which it is sent, after any wait.
+            answered: called inline when its answer arrives; what comes after that is of no turn.
 
         Raises:
             BridgeError: `agent_died`, `auth_required`, `turn_failed`, `invalid_message`,
@@ -298,7 +305,7 @@ class AcpRuntimeController(Owner):
         if not wanted():
             raise BridgeError("request_cancelled", "The turn was cancelled.")
         try:
-            result = await self._call("session/prompt", params)
+            result = await self._call("session/prompt", params, answered)
         except BridgeError as error:
             if refusals.needs_login(error):
                 raise self._login_error(error) from None
@@ -359,6 +366,10 @@ class AcpRuntimeController(Owner):
         """Have somebody told that the agent is gone, before what it asks is cancelled."""
         self._connection.on_gone = told
 
+    def give_up(self, why: str) -> None:
+        """Take no more from the agent: it counts as dead, and its tree is ended for that."""
+        self._connection.give_up(why)
+
     def answer(self, call: Call, result: Any) -> None:
         """Answer an open call of the agent now, before its handler has come to an end."""
         self._connection.answer(call, result)
@@ -368,10 +379,15 @@ class AcpRuntimeController(Owner):
             raise BridgeError("no_such_session", "The agent's session is not open yet.")
         return self.session_id
 
-    async def _call(self, method: str, params: Mapping[str, Any]) -> Any:
+    async def _call(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        answered: Callable[[], None] = lambda: None,
+    ) -> Any:
         try:
             await self._connection.drained()
-            return await self._connection.request(method, params)
+            return await self._connection.request(method, params, answered=answered)
         except BridgeError as error:
             if error.code != "agent_died":
                 raise

@@ -143,6 +143,7 @@ class AgentDefinition:
         mode: the session mode to set; None: the asking mode of the facts.
         settings: model and options of every session, where a run chooses none.
         allow_bypass: whether a bypass mode may be entered.
+        forward_always: whether an `allow_always` that a person picks is sent to it as it is.
         env_pass: names passed on from the caller's environment.
         env_set: names set to fixed values.
         auth: `any`, or `subscription` to drop the vendor's API keys.
@@ -166,6 +167,7 @@ class AgentDefinition:
     mode: str | None = None
     settings: Settings = field(default_factory=Settings)
     allow_bypass: bool = False
+    forward_always: bool = False
     env_pass: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)
     auth: str = "any"

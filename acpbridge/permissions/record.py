@@ -11,6 +11,7 @@ from typing import Any, Final
 from acpbridge.model.permission import (
     Decision,
     Effect,
+    Lasts,
     PermissionRequest,
     Reason,
     Source,
@@ -36,6 +37,7 @@ def decision_fields(
     return {
         **place_fields(request),
         "agent_pid": ask.agent_pid,
+        "agent_start": ask.agent_start,
         "jsonrpc_id": ask.wire_id,
         "tool_call_id": ask.subject.tool_call_id,
         "tool_kind": ask.subject.kind if ask.subject.known_kind else "unknown",
@@ -55,7 +57,9 @@ def decision_fields(
         "option_id": decision.option_id,
         "reason": decision.reason,
         "note": decision.note,
+        "lasts": decision.lasts,
         "decided_by": None if requester is None else requester_fields(requester),
+        "clients_offered": request.offered,
         "latency_ms": round(latency * 1000, 3),
     }
 
@@ -71,6 +75,7 @@ def decision_of(record: Mapping[str, Any]) -> Decision | None:
             Reason(record["reason"]),
             str(by),
             str(record["note"]),
+            Lasts(record.get("lasts", Lasts.ONCE)),
         )
     except (KeyError, ValueError, TypeError):
         return None

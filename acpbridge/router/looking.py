@@ -13,10 +13,10 @@ from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector, Surroundings
 
-_OfSessions = dict[SessionKey, list[Question]]
-
 # What agents and people said, in a row of a session.
 _SAID: Final = ("agentSessionId", "formerSessionIds", "mode", "settings", "lastError")
+
+_OfSessions = dict[SessionKey, list[Question]]
 
 
 class Looking:

@@ -68,13 +68,12 @@ class CommandOrder:
 
     @property
     def raw_input(self) -> dict[str, Any]:
-        """What is shown to whoever decides."""
+        """What is shown to whoever decides, beside the program; rules know just these words."""
         return {
             "command": self.words[0],
             "args": list(self.words[1:]),
             "cwd": self.cwd,
             "env": [{"name": name, "value": value} for name, value in self.given],
-            "program": self.program,
         }
 
 

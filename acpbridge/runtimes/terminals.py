@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
@@ -27,17 +28,22 @@ from acpbridge.protocol import acp
 from acpbridge.protocol.jsonrpc import Call
 from acpbridge.protocol.terminals import CreateTerminal, OfTerminal
 from acpbridge.runtimes.base import SessionHost, SessionSpec
+from acpbridge.runtimes.refusing import not_allowed
 from acpbridge.runtimes.terminal import Terminal
 from acpbridge.runtimes.terminal_order import TITLE, CommandOrder, Place, order_of, real_roots
 from acpbridge.runtimes.terminal_output import MOST_KEPT
 from acpbridge.runtimes.toolcall import OPTIONS
 from acpbridge.transport.tasks import Owner, background
+from acpbridge.transport.threads import Threads
 
 # At once, those counted that are still asked about: enough for builds and servers side by side.
 MOST_LIVE: Final = 8
 
 # That are not released, ended ones included: each may keep its output.
 MOST_HELD: Final = 32
+
+# A disk takes milliseconds; a file system over a network that is gone never answers. Seconds.
+LOOK_SECONDS: Final = 30.0
 
 # Nothing waits for the end of a command's input, so it is told to end at once. Seconds.
 GRACE: Final = 0.01
@@ -53,6 +59,7 @@ class Terminals(Owner):
         host: decides, and takes the notices.
         launcher: starts the commands.
         pid: of the agent, for the audit.
+        learn: told of the variables that the agent sets, so that no secret of them is stored.
     """
 
     def __init__(
@@ -61,11 +68,16 @@ class Terminals(Owner):
         host: SessionHost,
         launcher: Launcher,
         pid: int,
+        learn: Callable[[Mapping[str, str]], None] = lambda _given: None,
     ) -> None:
         self._spec = spec
+        self._learn = learn
         self._host = host
         self._launcher = launcher
         self._session_id: Callable[[], str | None] = lambda: None
+        self._drained: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+        self._answering = anyio.Lock()
+        self._threads = Threads()
         self._pid = pid
         self._turn = 0
         self._cancelled = -1
@@ -88,13 +100,16 @@ class Terminals(Owner):
         for terminal in self._live:
             terminal.settle()
 
-    def methods(self, session_id: Callable[[], str | None]) -> Mapping[str, Serve]:
+    def methods(
+        self, session_id: Callable[[], str | None], drained: Callable[[], Awaitable[None]]
+    ) -> Mapping[str, Serve]:
         """Return what is served, by method: nothing where the definition says so (row 39).
 
         Args:
             session_id: returns the agent's own id of its session, once there is one.
+            drained: waits until the agent has read enough for a long answer.
         """
-        self._session_id = session_id
+        self._session_id, self._drained = session_id, drained
         if not self._spec.definition.client_terminal:
             return {}
         return {
@@ -159,10 +174,10 @@ class Terminals(Owner):
         try:
             mark = f"{self._spec.key}.{uuid.uuid4().hex}"
             resolve = partial(order_of, wanted, self._place, mark)
-            order = await _resolved(resolve)
+            order = await self._resolved(resolve)
             self._orders[terminal] = order
             await self._permitted(terminal, order, call)
-            _check_same(order, await _resolved(resolve))
+            _check_same(order, await self._resolved(resolve))
             self._check_wanted(terminal)
             await self._started(terminal, order)
         except BaseException:
@@ -185,7 +200,16 @@ class Terminals(Owner):
         self._held[terminal.id] = terminal
         return terminal
 
+    async def _resolved(self, resolve: Callable[[], CommandOrder]) -> CommandOrder:
+        try:
+            with anyio.fail_after(LOOK_SECONDS):
+                return await self._threads.run(resolve)
+        except TimeoutError:
+            message = f"The file system did not answer in {LOOK_SECONDS:g} s."
+            raise BridgeError("start_failed", message) from None
+
     async def _permitted(self, terminal: Terminal, order: CommandOrder, call: Call) -> None:
+        self._learn(dict(order.given))
         words = shlex.join(order.words)
         subject = ToolSubject(
             terminal.id,
@@ -193,21 +217,16 @@ class Terminals(Owner):
             ToolKind.EXECUTE,
             known_kind=True,
             raw_input=order.raw_input,
+            locations=(order.program,),
+            tool=call.method,
             source=Source.TERMINAL,
         )
         sha256 = hashlib.sha256(call.line).hexdigest()
         ask = PermissionAsk(subject, OPTIONS, call.wire_id, sha256, self._pid)
         decision = await self._host.ask(ask)
         self._check_wanted(terminal)
-        if decision.effect is Effect.CANCEL:
-            raise _cancelled()
         if decision.effect is not Effect.ALLOW or not policy.still_valid(ask, decision):
-            why = f": {decision.note}" if decision.note else f" ({decision.reason})."
-            raise BridgeError(
-                "permission_denied",
-                f"The command may not run{why}",
-                hint="Do without it, or ask for another.",
-            )
+            raise not_allowed(f"Run {subject.title}", decision, cancelled=False)
 
     def _check_wanted(self, terminal: Terminal) -> None:
         if self._closed or terminal.unwanted:
@@ -264,6 +283,9 @@ class Terminals(Owner):
 
     async def _output(self, call: Call) -> dict[str, Any]:
         terminal = self._found(call)
+        # Several long answers at once to one that does not read would end its session.
+        async with self._answering:
+            await self._drained()
         output = {"output": terminal.output.text(), "truncated": terminal.output.truncated}
         status = {"exitStatus": _exit(terminal)} if terminal.status is not None else {}
         return {**output, **status}
@@ -301,11 +323,6 @@ class Terminals(Owner):
     def _check_session(self, session_id: str) -> None:
         if session_id != self._session_id():
             raise BridgeError("invalid_params", "The session of the request is not open here.")
-
-
-async def _resolved(resolve: Callable[[], CommandOrder]) -> CommandOrder:
-    # A directory on a network may not answer: whoever is cancelled does not wait for it.
-    return await anyio.to_thread.run_sync(resolve, abandon_on_cancel=True)
 
 
 def _check_same(shown: CommandOrder, now: CommandOrder) -> None:

@@ -25,7 +25,14 @@ from acpbridge.cli.questions.answers import (
 )
 from acpbridge.cli.questions.colours import coloured
 from acpbridge.cli.questions.folding import folded
-from acpbridge.cli.questions.question import TOLD, Question, how_decided, options, render
+from acpbridge.cli.questions.question import (
+    TOLD,
+    Question,
+    how_decided,
+    how_long,
+    options,
+    render,
+)
 from acpbridge.cli.terminal.screen import Prompt, Screen
 from acpbridge.cli.terminal.wrapping import wrapped
 from acpbridge.daemon.client import DaemonClient
@@ -269,4 +276,6 @@ class Terminal:
         if decision.get("reason") != "operator":
             said = f"it did not come to that: it was {how_decided(decision)}"
             await prompt.show(styled(said, fg="yellow"))
+        elif how_long(decision):
+            await prompt.show(styled(how_long(decision), fg="yellow"))
         return True

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from acpbridge.cli.moments import time_left
+from acpbridge.cli.moments import time_left, whole_seconds
 from acpbridge.cli.questions.announced import was_lines
 from acpbridge.cli.questions.pieces import INDENT, block_lines, input_lines, is_diff, word
 from acpbridge.cli.terminal.wrapping import wrapped
 from acpbridge.model.display import escape
-from acpbridge.model.permission import OptionKind, Source, ToolKind
+from acpbridge.model.permission import Lasts, OptionKind, Source, ToolKind
 from acpbridge.permissions.confirming import KNOWN_KINDS
 from acpbridge.permissions.policy import names_bypass, names_mode
 
@@ -80,7 +80,7 @@ def option_lines(question: Question) -> list[str]:
     counts = Counter(str(option.get("optionId")) for option in options(question))
     for number, option in enumerate(options(question), 1):
         twice = counts[str(option.get("optionId"))] > 1
-        flags = "".join(f"  ! {flag}" for flag in _flags(option, twice=twice))
+        flags = "".join(f"  ! {flag}" for flag in _flags(option, question, twice=twice))
         kind = option.get("kind")
         what = _OPTION_WORDS.get(kind, f"[{word(kind)}]") if isinstance(kind, str) else "[-]"
         name, name_of = word(option.get("name")), word(option.get("optionId"))
@@ -106,6 +106,17 @@ def how_decided(decision: Mapping[str, Any]) -> str:
     return escape(f"{words} {why}{note}")
 
 
+def how_long(decision: Mapping[str, Any]) -> str:
+    """Return how long an answer holds, where that is longer than once; "" where it is not."""
+    lasts = decision.get("lasts")
+    if lasts == Lasts.SESSION:
+        name = escape(str(decision.get("id")))
+        return f"granted for this session: acpbridge permissions revoke {name} ends it"
+    if lasts == Lasts.AGENT:
+        return "sent as it is: how long it holds is up to the agent"
+    return ""
+
+
 _WHY: Final = {
     "timed_out": "because nobody answered in time",
     "turn_cancelled": "because its turn was cancelled",
@@ -125,7 +136,7 @@ def _expiry(expires: Any, now: str) -> str:
     return f"in {left}" if left else word(expires)
 
 
-def _flags(option: Mapping[str, Any], *, twice: bool) -> Iterator[str]:
+def _flags(option: Mapping[str, Any], question: Question, *, twice: bool) -> Iterator[str]:
     if str(option.get("kind")) not in KNOWN_KINDS:
         yield "unknown kind: it may do anything"
     name = str(option.get("optionId"))
@@ -136,7 +147,19 @@ def _flags(option: Mapping[str, Any], *, twice: bool) -> Iterator[str]:
     if twice:
         yield "this id is offered twice"
     if option.get("kind") == OptionKind.ALLOW_ALWAYS:
-        yield "sent as `allow once` where exactly one is offered"
+        yield _always(question)
+
+
+def _always(question: Question) -> str:
+    """Say what "always" covers, before it is chosen (row 26)."""
+    lasts, grant = question.get("always"), question.get("grant")
+    if lasts == Lasts.SESSION and isinstance(grant, Mapping):
+        seconds = grant.get("seconds")
+        until = f", for {whole_seconds(seconds)}" if isinstance(seconds, int | float) else ""
+        return f"covers {word(grant.get('scope'))}{until} or until it is revoked"
+    if lasts == Lasts.AGENT:
+        return "sent as it is: what it covers, and for how long, is up to the agent"
+    return "this once all the same: what it would cover is not certain"
 
 
 def _who(question: Question) -> Iterator[str]:

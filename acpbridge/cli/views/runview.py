@@ -23,7 +23,7 @@ from acpbridge.cli.views.status import Status, moment
 from acpbridge.daemon.client import EventLine
 from acpbridge.model.display import escape
 from acpbridge.model.events import TURN_ENDS
-from acpbridge.permissions.policy import names_bypass
+from acpbridge.permissions.policy import names_bypass, names_mode
 
 # Between two looks for finished blocks: as often as a frame is drawn. Seconds.
 SETTLE: Final = 0.05
@@ -162,6 +162,9 @@ class RunView:
         if names_bypass(mode):
             text = f"WARNING  mode {escape(mode)}: nobody is asked any more"
             await self._note("!", text, fg="red", bold=True)
+        elif names_mode(mode):
+            text = f"mode {escape(mode)}: fewer questions are asked"
+            await self._note("!", text, fg="yellow", bold=True)
         else:
             await self._note("!", f"mode {escape(mode)}", fg="yellow")
 
