@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import anyio
-import anyio.to_thread
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact
@@ -28,6 +27,8 @@ from acpbridge.runtimes.base import SessionHost, SessionSpec
 from acpbridge.runtimes.content import diff_content
 from acpbridge.runtimes.refusing import not_allowed
 from acpbridge.runtimes.toolcall import OPTIONS
+from acpbridge.transport.tasks import in_time
+from acpbridge.transport.threads import Threads
 
 READ: Final = "fs/read_text_file"
 WRITE: Final = "fs/write_text_file"
@@ -80,10 +81,18 @@ async def session_roots(spec: SessionSpec) -> AsyncIterator[Roots]:
         yield Roots()
         return
     paths = (spec.cwd, *spec.additional_directories)
+    late: list[bool] = []
+
+    def look() -> Roots:
+        found = Roots.of(paths)
+        if late:
+            found.close()
+        return found
+
     try:
-        with anyio.fail_after(FILE_SECONDS):
-            roots = await anyio.to_thread.run_sync(Roots.of, paths, abandon_on_cancel=True)
+        roots = await in_time(FILE_SECONDS, lambda: Threads(1).run(look))
     except TimeoutError:
+        late.append(True)
         message = f"The directories of the session cannot be opened in {FILE_SECONDS:g} s."
         raise BridgeError("start_failed", message) from None
     try:
@@ -101,7 +110,7 @@ class ClientFiles:
 
     def __init__(self, serving: Serving) -> None:
         self._with = serving
-        self._threads = anyio.CapacityLimiter(AT_ONCE)
+        self._threads = Threads(AT_ONCE)
         self._answering = anyio.Lock()
 
     async def read(self, call: Call) -> Encoded:
@@ -212,12 +221,9 @@ class ClientFiles:
                 return work(goes_on)
 
         try:
-            with anyio.fail_after(FILE_SECONDS):
-                return await anyio.to_thread.run_sync(
-                    run, abandon_on_cancel=True, limiter=self._threads
-                )
+            return await in_time(FILE_SECONDS, lambda: self._threads.run(run))
         except TimeoutError:
-            message = f"The file system did not answer in {FILE_SECONDS:g} s."
+            message = f"The file system did not answer in {FILE_SECONDS:g} s; see what was done."
             raise BridgeError("file_failed", message) from None
         finally:
             waiting.clear()

@@ -39,7 +39,7 @@ def test_the_command_is_shown_and_the_title_is_only_the_agents_words() -> None:
 
 
 def test_what_acpbridge_would_write_is_shown_once_and_whole() -> None:
-    change = diff(oldText="a\nold\n", newText="a\nnew\n")
+    change: Any = diff(oldText="a\nold\n", newText="a\nnew\n")
     given = {"path": "/link/f", "content": "a\nnew\n"}
     text = render(question(rawInput=given, content=[change], source="fs"))
     assert "title    harmless (what acpbridge would do)" in text
