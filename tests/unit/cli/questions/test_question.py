@@ -38,6 +38,25 @@ def test_the_command_is_shown_and_the_title_is_only_the_agents_words() -> None:
     assert "title    harmless (the agent's own words)" in text
 
 
+def test_what_acpbridge_would_write_is_shown_once_and_whole() -> None:
+    change: Any = diff(oldText="a\nold\n", newText="a\nnew\n")
+    given = {"path": "/link/f", "content": "a\nnew\n"}
+    text = render(question(rawInput=given, content=[change], source="fs"))
+    assert "title    harmless (what acpbridge would do)" in text
+    assert "input.path /link/f" in text
+    assert "input.content" not in text
+    assert text.index("| -old") < text.index("| +new")
+    # What the change does not show, and what an agent does by itself, is shown beside it.
+    for other in ({"source": "agent"}, {"source": "fs", "content": [diff(newText="b")]}):
+        text = render(question(**{"rawInput": given, "content": [change], **other}))
+        assert "input.content\n    | a\n    | new\n" in text
+
+
+def test_a_caution_of_ours_stands_before_what_is_asked() -> None:
+    text = render(question(rawInput={"path": "/f"}, source="fs", cautions=["it has\x1b 2 names"]))
+    assert "  WARNING  it has⟨U+001B⟩ 2 names\n  input.path" in text
+
+
 def test_an_argument_vector_keeps_its_borders() -> None:
     assert 'command  ["rm", "a b"]' in render(question(rawInput={"command": ["rm", "a b"]}))
 
