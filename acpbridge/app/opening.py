@@ -26,6 +26,7 @@ from acpbridge.controller.sweep import Swept, sweep
 from acpbridge.daemon import killed
 from acpbridge.daemon.system import RandomIds
 from acpbridge.errors import BridgeError
+from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision, PermissionRequest, Question
 from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
@@ -46,6 +47,9 @@ from acpbridge.transport.helpers import kernel
 
 log = structlog.get_logger(__name__)
 
+# The start and the end wait for the audit's disk for so long at most. Seconds.
+_TELL_SECONDS = 2.0
+
 
 class _Sink:
     """Takes what the broker tells before there is a router to tell it to."""
@@ -59,6 +63,9 @@ class _Sink:
         self.router.asked(question)
         if self.errands is not None and not self.router.attended(question.request.session):
             self.errands.call(question)
+
+    def attended(self, key: SessionKey) -> int:
+        return 0 if self.router is None else self.router.attended(key)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         if self.router is not None:
@@ -108,7 +115,7 @@ async def open_router(
             await policing.shown()  # the audit has it from the start
             broker = _broker(base, audit, sink, policing)
             services = _services(base, ledger, session_log, supervisor, broker)
-            services = replace(services, audited=audit.note)
+            services = replace(services, audited=audit.note, attended=sink.attended)
             around = Surroundings(
                 daemon=setup.info,
                 config=base.config,
@@ -119,9 +126,24 @@ async def open_router(
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands
-                yield Opened(router, supervisor, audit)
+                await _tell(audit, base, "daemon_started")
+                try:
+                    yield Opened(router, supervisor, audit)
+                finally:
+                    await _tell(audit, base, "daemon_stopped")
     finally:
         audit.close()
+
+
+async def _tell(audit: Audit, base: Base, kind: str) -> None:
+    """Have the audit know since when, and until when, it has all that happened."""
+    info = base.setup.info
+    fields = {"pid": info.pid, "version": info.version, "epoch": info.epoch}
+    with anyio.move_on_after(_TELL_SECONDS, shield=True):
+        try:
+            await audit.note(kind, {**fields, "torn_bytes": audit.torn_bytes})
+        except BridgeError as error:
+            log.warning("the audit was not told", kind=kind, code=error.code)
 
 
 async def _end_the_earlier(base: Base, containment: ShimContainment) -> Swept:

@@ -175,7 +175,7 @@ def state(row: Row, at: str = "") -> str:
 def status_text(status: Row, questions: Sequence[Row] = (), width: int = 0) -> str:
     """Return what `status` shows: the daemon, each session with its tree, what waits, warnings."""
     at = status.get("observedAt") or now()
-    out = daemon_lines(status.get("daemon"), at)
+    out = [*daemon_lines(status.get("daemon"), at), *_policy_lines(status.get("policy"))]
     for row in status.get("sessions", ()):
         of_it = [q for q in questions if row.get("key") in (q.get("sessionKey"), *_above(q))]
         out += ["", *_session_lines(row, of_it, at, width)]
@@ -206,6 +206,15 @@ def daemon_lines(daemon: Row | None, at: str) -> list[str]:
         f"{pids}, version {version}, up {up}, containment {held}",
         f"home {shown(daemon.get('home'))}",
     ]
+
+
+def _policy_lines(policy: Row | None) -> list[str]:
+    """Return which rules are in force; nothing where there is no file, so that all is asked."""
+    if not policy or not (policy.get("sha256") or policy.get("problem")):
+        return []
+    count, sha256 = policy.get("rules"), str(policy.get("sha256"))[:12]
+    state = "BROKEN, what denies is kept" if policy.get("problem") else f"sha256 {shown(sha256)}"
+    return [f"policy {shown(policy.get('path'))}, {count} rules, {state}"]
 
 
 def _session_lines(row: Row, questions: Sequence[Row], at: str, width: int) -> list[str]:

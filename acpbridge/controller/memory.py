@@ -69,6 +69,10 @@ class _MemoryProcess:
         return 0
 
     @property
+    def start_ticks(self) -> int:
+        return 0
+
+    @property
     def stdin(self) -> ByteSend:
         return self._ours
 

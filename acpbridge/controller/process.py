@@ -57,6 +57,11 @@ class AgentProcess(Protocol):
         ...
 
     @property
+    def start_ticks(self) -> int:
+        """When it started, in clock ticks since boot; 0 for one in memory."""
+        ...
+
+    @property
     def stdin(self) -> ByteSend:
         """Where our bytes go."""
         ...

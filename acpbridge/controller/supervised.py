@@ -69,6 +69,11 @@ class SupervisedProcess:
         return self.child.agent.pid
 
     @property
+    def start_ticks(self) -> int:
+        """When it started, in clock ticks since boot: with the pid it is unique."""
+        return self.child.agent.start_ticks
+
+    @property
     def stdin(self) -> ByteSend:
         """Where our bytes go."""
         return self._stdin

@@ -41,6 +41,8 @@ POINTS: Final[dict[str, Kind]] = {
     "audit.sync": Kind.BEFORE,
     "audit.synced": Kind.AFTER,
     "audit.cut": Kind.BEFORE,
+    "audit.link": Kind.BEFORE,
+    "audit.replace": Kind.BEFORE,
     "permission.record": Kind.BEFORE,
     "permission.recorded": Kind.BEFORE,
     # A file that is written for an agent.

@@ -80,6 +80,7 @@ class ToolSubject:
         tool: the tool's own name, "" where nobody said it.
         server: the MCP server that the tool is of, "" where nobody said it.
         source: who will act on the answer: the agent by itself, or the bridge for it.
+        cautions: what the bridge found that a person should know first; rules do not apply then.
     """
 
     tool_call_id: str
@@ -94,6 +95,7 @@ class ToolSubject:
     server: str = ""
     source: Source = Source.AGENT
     announced: Mapping[str, Any] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class PermissionAsk:
         raw_sha256: of the request's bytes, for the audit.
         agent_pid: of the process that asks, 0 in process.
         outside_turn: whether it came before the agent had the prompt, or after it had answered it.
+        agent_start: when that started, in clock ticks since boot; with the pid it is unique.
     """
 
     subject: ToolSubject
@@ -115,6 +118,7 @@ class PermissionAsk:
     raw_sha256: str = ""
     agent_pid: int = 0
     outside_turn: bool = False
+    agent_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ class PermissionRequest:
         forward_always: whether an `allow_always` that a person picks is sent as it is.
         label: of the session, "" without one.
         roots: directories of the session, the one it works in first; absolute.
+        offered: at how many clients a person was asked when it came in, for the audit.
     """
 
     id: str
@@ -142,6 +147,7 @@ class PermissionRequest:
     forward_always: bool = False
     label: str = ""
     roots: tuple[str, ...] = ()
+    offered: int = 0
 
 
 class Reason(StrEnum):
@@ -266,6 +272,7 @@ class Question:
                 "tool": subject.tool,
                 "server": subject.server,
                 "source": subject.source,
+                "cautions": list(subject.cautions),
             },
             "outsideTurn": request.turn is None,
             "cwd": request.roots[0] if request.roots else "",

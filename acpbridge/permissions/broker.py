@@ -257,9 +257,8 @@ class PermissionBroker:
         if entry.claim is not None:
             return
         if is_grant(verdict.rule) and not self._grants.holds(verdict.rule):
-            verdict = replace(
-                verdict, effect=Ruling.ASK, rule=NO_MATCH.rule
-            )  # it is over since the judge looked
+            # It is over since the judge looked.
+            verdict = replace(verdict, effect=NO_MATCH.effect, rule=NO_MATCH.rule)
         entry.rule, entry.facts = verdict.rule, verdict.facts
         entry.policy_sha256 = verdict.policy_sha256
         choice = policy.choose(entry.request.ask, verdict.effect)

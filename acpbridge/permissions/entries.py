@@ -36,9 +36,9 @@ class Entry:
         came: wall time, to be shown.
         started: monotonic.
         rule: id of the rule that decided it, or that sent it to a person.
+        policy_sha256: of the policy that was looked at, "" for none.
         facts: what was known of it when it was judged.
         scope: what may be granted of it, None if nothing.
-        policy_sha256: of the policy that was looked at, "" for none.
         question: what people see; None while it is judged, and if nobody needs to be asked.
         claim: the decision, once there is one.
         withdrawn: set if the request was withdrawn while its decision was being recorded.
@@ -50,9 +50,9 @@ class Entry:
     came: datetime
     started: float
     rule: str = UNJUDGED
+    policy_sha256: str = ""
     facts: Facts | None = None
     scope: Scope | None = None
-    policy_sha256: str = ""
     question: Question | None = None
     claim: Claim | None = None
     withdrawn: Claim | None = None

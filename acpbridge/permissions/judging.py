@@ -71,7 +71,7 @@ class Judging:
 
     Args:
         current: returns the policy in force; it may take a look at the disk.
-        grants: says what was granted of a request with these facts; None: it is not covered.
+        grants: says what was granted of a request, given its facts; None: it is not covered.
         seconds: for each request, by the clock.
     """
 
@@ -102,7 +102,7 @@ class Judging:
     async def _judged(self, request: PermissionRequest) -> Verdict:
         rules = await self._current()
         look = partial(_by_rules, rules.book, request, self._seconds)
-        of_rules, facts = await self._threads.run(look)
+        facts, of_rules = await self._threads.run(look)
         found = [
             policy.judge(request) if request.run_rule is not OnPermission.ASK else None,
             of_rules,
@@ -126,17 +126,17 @@ def combined(request: PermissionRequest, verdicts: Iterable[Verdict]) -> Verdict
     return merge(found)
 
 
-def _by_rules(book: Book, request: PermissionRequest, seconds: float) -> tuple[Verdict, Facts]:
-    """Return what the rules say, and of what. Blocks."""
+def _by_rules(book: Book, request: PermissionRequest, seconds: float) -> tuple[Facts, Verdict]:
+    """Return what is known of a request, and what the rules say of it. Blocks."""
     facts = facts_of(request, resolver(seconds), str(Path.home()))
     # What is slow once may have had a collection of garbage fall into it; what is slow twice is.
     for _ in range(2):
         started = time.thread_time()
         verdict = book.judge(facts)
         if time.thread_time() - started <= RULE_SECONDS:
-            return verdict, facts
+            return facts, verdict
     log.warning("the rules took too long for a request", request=request.id)
-    return _failed("error:slow_rules"), facts
+    return facts, _failed("error:slow_rules")
 
 
 def _failed(rule: str) -> Verdict:

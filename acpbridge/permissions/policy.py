@@ -81,6 +81,8 @@ def doubt(request: PermissionRequest) -> str:
         return "unknown_kind"
     if subject.kind is ToolKind.SWITCH_MODE:
         return "switch_mode"
+    if subject.cautions:
+        return "caution"
     return "changed_since_announced" if subject.changed else ""
 
 

@@ -37,6 +37,7 @@ def decision_fields(
     return {
         **place_fields(request),
         "agent_pid": ask.agent_pid,
+        "agent_start": ask.agent_start,
         "jsonrpc_id": ask.wire_id,
         "tool_call_id": ask.subject.tool_call_id,
         "tool_kind": ask.subject.kind if ask.subject.known_kind else "unknown",
@@ -58,6 +59,7 @@ def decision_fields(
         "note": decision.note,
         "lasts": decision.lasts,
         "decided_by": None if requester is None else requester_fields(requester),
+        "clients_offered": request.offered,
         "latency_ms": round(latency * 1000, 3),
     }
 

@@ -123,6 +123,7 @@ class Host:
             allow_bypass=self._definition.allow_bypass,
             forward_always=self._definition.forward_always,
             roots=self._roots,
+            offered=self._services.attended(self.key),
         )
         if turn is None:
             return await self._services.broker.ask(request, self._why_withdrawn)

@@ -218,8 +218,8 @@ class Router(Owner):
         """Take note of a person at a terminal; see `RouterApi.attend`."""
         self._presence.attend(key, requester)
 
-    def attended(self, key: SessionKey) -> bool:
-        """Tell whether a person is asked right now what a session asks."""
+    def attended(self, key: SessionKey) -> int:
+        """Return at how many clients a person is asked right now what a session asks."""
         return self._presence.attended(key, self._directory.line_above(key))
 
     async def answer(

@@ -122,7 +122,8 @@ class _AcpSession:
         self._process = process
         self._terminals = terminals
         tools = ToolCalls(spec.definition.facts.tool_names, spec.cwd)
-        self._client = AcpClient(host, process.pid, self._mode_told, tools)
+        start = process.start_ticks
+        self._client = AcpClient(host, process.pid, self._mode_told, tools, start_ticks=start)
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False
         self._called_off = False

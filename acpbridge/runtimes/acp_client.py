@@ -52,6 +52,7 @@ class AcpClient:
         pid: of the agent, for the audit.
         on_mode: told of every mode that the agent announces.
         tools: keeps the calls that it tells of.
+        start_ticks: when the agent started, for the audit as well.
 
     Attributes:
         session_id: the agent's own; None until it is known.
@@ -73,9 +74,12 @@ class AcpClient:
         pid: int,
         on_mode: Callable[[str], None],
         tools: ToolCalls | None = None,
+        *,
+        start_ticks: int = 0,
     ) -> None:
         self._host = host
         self._pid = pid
+        self._start_ticks = start_ticks
         self._on_mode = on_mode
         self.on_options: Callable[[list[Any]], None] = lambda _options: None
         self._open: dict[Call, _Open] = {}
@@ -226,7 +230,7 @@ class AcpClient:
             return acp.selected(None)
         sha256 = hashlib.sha256(call.line).hexdigest()
         ask = self.tools.ask(params, call.wire_id, sha256, self._pid)
-        entry = _Open(replace(ask, outside_turn=outside))
+        entry = _Open(replace(ask, outside_turn=outside, agent_start=self._start_ticks))
         self._open[call] = entry
         try:
             entry.decision = await self._host.ask(entry.ask)

@@ -168,16 +168,18 @@ class ClientFiles:
             hint = f"Write less: old and new text may have {SHOWN_AT_MOST} characters together."
             raise BridgeError("message_too_large", message, hint=hint)
         verb = "Read" if not writes else "Create" if seen.file is None else "Write"
+        # Where its other names are nobody knows, nor what a rule would say of them.
+        cautions = (f"the file has {seen.links} names",) if seen.links > 1 else ()
+        note = f" ({cautions[0]})" if cautions else ""
         return ToolSubject(
             tool_call_id=f"{call.method}:{call.wire_id}",
-            title=f"{verb} {seen.path}",
+            title=f"{verb} {seen.path}{note}",
             kind=ToolKind.EDIT if writes else ToolKind.READ,
             known_kind=True,
             raw_input=raw_input,
             locations=tuple(dict.fromkeys((seen.path, place.path))),
             content=(diff_content(seen.path, seen.text, content),) if writes else (),
-            # What another name of the file would say of it nobody knows: no rule allows that.
-            changed=(f"the file has {seen.links} names",) if seen.links > 1 else (),
+            cautions=cautions,
             tool=call.method,
             source=Source.FILES,
         )

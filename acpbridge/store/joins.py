@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from acpbridge.model.events import SESSION_END, TURN_ENDS
 from acpbridge.redact import Span, mark
@@ -72,8 +72,7 @@ class Searcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
+class _Leaf(NamedTuple):
     """A string in a line of JSON: its place with its quotes, and which stream it is a piece of."""
 
     start: int
@@ -98,8 +97,9 @@ class _Piece:
     rest: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Stream:
+class _Stream(NamedTuple):
+    """What was said in a stream: the end of what is certain, and pieces that are not."""
+
     before: str = ""
     pieces: tuple[_Piece, ...] = ()
 

@@ -96,6 +96,7 @@ def play(home: Home) -> Seen:
     both_are_shown(it, asking)
     answered(it, asking)
     granted(it)
+    audited(it)
     ended(it)
     machine(it)
     daemon_ends(it)
@@ -181,6 +182,13 @@ def granted(it: Scenario) -> None:
     (grant,) = it.json("permissions grants --json", "permissions", "grants", "--json")["grants"]
     it.seen.add("grant", grant)
     it.json("permissions revoke --json", "permissions", "revoke", grant["id"], "--json")
+
+
+def audited(it: Scenario) -> None:
+    for record in it.home.run("permissions", "audit", "--json").events:
+        it.seen.add("permissions audit --json", record)
+    verify = ("permissions", "audit", "--verify", "--json")
+    assert it.json("permissions audit --verify --json", *verify)["damage"] is None
 
 
 def ended(it: Scenario) -> None:

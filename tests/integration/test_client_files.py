@@ -259,6 +259,34 @@ async def test_row_15_a_cancelled_turn_writes_nothing_whatever_was_decided(tmp_p
     assert first["error"]["code"] == REQUEST_CANCELLED
 
 
+async def test_row_15_a_call_after_the_cancel_is_refused_whatever_is_decided(
+    tmp_path: Path,
+) -> None:
+    asked, cancelled = anyio.Event(), anyio.Event()
+
+    async def decide(_: PermissionAsk) -> Decision:
+        asked.set()
+        await cancelled.wait()
+        return Decision(Effect.ALLOW, "allow_once", Reason.OPERATOR)
+
+    host = Recorder(decide)
+    first, then = (call("write", path=str(tmp_path / name), content="y") for name in "ab")
+    async with session_of(tmp_path, host) as session:
+
+        async def cancel() -> None:
+            await asked.wait()
+            session.cancel()
+            cancelled.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel)
+            await session.prompt(text(f"on-cancel never\n{first}\n{then}"))
+    codes = [answer["error"]["code"] for answer in answers(host)]
+    assert codes == [REQUEST_CANCELLED] * 2
+    assert not (tmp_path / "a").exists()
+    assert not (tmp_path / "b").exists()
+
+
 async def test_what_was_changed_while_a_person_decided_is_not_written_over(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("as shown", encoding="utf-8")

@@ -157,7 +157,8 @@ def test_a_run_that_allows_is_not_asked_and_one_that_denies_gets_nothing(
     )
     assert started.code == 0, started
     question = home.wait_question()
-    assert question["subject"]["changed"] == ["the file has 2 names"]
+    assert question["subject"]["cautions"] == ["the file has 2 names"]
+    assert "WARNING  the file has 2 names" in home.run("permissions").out
     assert home.run("permissions", "answer", question["id"], "--deny").code == 0
 
 

@@ -95,7 +95,7 @@ def test_rows_05_10_11_13_what_is_malformed_is_refused_and_runs_nothing(
 ) -> None:
     """Rows 5, 10, 11 and 13, under a rule that allows everything that can be allowed."""
     look, ran = Look(shared), tmp_path / "ran"
-    rows = [
+    rows: list[tuple[dict[str, Any], int | None]] = [
         ({"options": []}, None),
         ({"options": "yes"}, -32602),
         ({"options": None}, -32602),

@@ -4,6 +4,7 @@ import click
 
 from acpbridge.cli import moments, options
 from acpbridge.cli.commands import granted
+from acpbridge.cli.commands.permissions_audit import audit
 from acpbridge.cli.output import command_line, lines, print_json, say, terminal_width
 from acpbridge.cli.questions.question import TOLD, how_long, render
 from acpbridge.cli.reaching import connect_or_start
@@ -40,6 +41,9 @@ def permissions(ctx: click.Context, *, as_json: bool, watch: bool) -> int:
             raise click.UsageError(hint, ctx)
         return EXIT_OK
     return _watch(ctx, as_json=as_json) if watch else _list(ctx, as_json=as_json)
+
+
+permissions.add_command(audit)
 
 
 @permissions.command(

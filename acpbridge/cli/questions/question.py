@@ -193,6 +193,8 @@ def _warnings(question: Question, subject: Mapping[str, Any]) -> Iterator[str]:
     if changed:
         yield f"  WARNING  changed since it was announced: {_words(changed)}"
         yield from was_lines(subject)
+    for caution in subject.get("cautions") or ():
+        yield f"  WARNING  {word(caution)}"
     if not subject.get("runId"):
         yield "  WARNING  asked outside of any turn: nobody had asked the agent for anything"
     if subject.get("rawInput") is None and not any(map(is_diff, subject.get("content") or ())):

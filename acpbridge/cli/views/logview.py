@@ -156,6 +156,12 @@ def _process(event: Mapping[str, Any]) -> list[str]:
     return [f"process {event.get('pid')} {how}{died}"]
 
 
+def _file(event: Mapping[str, Any]) -> list[str]:
+    how = str(event.get("type")).removeprefix("file_")
+    size, path = event.get("bytes"), escape(str(event.get("resolved")))
+    return [f"file {how} by acpbridge: {path}, {size} bytes"]
+
+
 _HAPPENED: Final[Mapping[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "turn_queued": lambda _: [],
     "turn_started": _started,
@@ -166,6 +172,8 @@ _HAPPENED: Final[Mapping[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "process_started": _process,
     "process_exited": _process,
     "session_closed": lambda event: [f"session closed ({escape(str(event.get('reason')))})"],
+    "file_read": _file,
+    "file_written": _file,
     "mode_changed": lambda event: [f"mode: {escape(str(event.get('mode', '')))}"],
 }
 

@@ -296,6 +296,21 @@ def test_a_read_is_of_the_file_that_was_shown(tmp_path: Path, roots: Roots) -> N
         textfiles.read(roots, place, seen)
 
 
+def test_what_is_changed_while_it_is_written_stays(tmp_path: Path, roots: Roots) -> None:
+    """The last look is right before the rename, when all else is done."""
+    (tmp_path / "x").write_text("shown", encoding="utf-8")
+
+    def faults(point: str) -> int | None:
+        if point == "file.sync":
+            (tmp_path / "x").write_text("edited", encoding="utf-8")
+        return None
+
+    with pytest.raises(BridgeError, match="changed since"):
+        write(roots, tmp_path / "x", "new", faults)
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "edited"
+    assert names(tmp_path) == ["x"]
+
+
 def test_what_is_no_longer_wanted_is_not_written(tmp_path: Path, roots: Roots) -> None:
     place = roots.place(str(tmp_path / "x"))
     with pytest.raises(BridgeError) as caught:

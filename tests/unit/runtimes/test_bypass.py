@@ -164,11 +164,12 @@ async def test_row_28_a_definition_may_not_choose_one_without_saying_so() -> Non
 @pytest.mark.parametrize("with_what", ["a mode", "an option", "a switch"])
 async def test_row_28_no_session_begins_or_comes_back_in_one(how: Any, with_what: str) -> None:
     """Of an agent that nobody knows, so that there is no mode to put it into."""
-    came = {
+    roads: dict[str, dict[str, Any]] = {
         "a mode": {"modes": modes("yolo")},
         "an option": {"configOptions": [select("2")]},
         "a switch": {"configOptions": [switch(on=True)]},
-    }[with_what]
+    }
+    came = roads[with_what]
     capabilities = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
     error, host = await refused(
         how,

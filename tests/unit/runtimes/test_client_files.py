@@ -116,8 +116,9 @@ async def test_g25_a_file_with_another_name_is_flagged_and_no_rule_applies(tmp_p
         await desk.read(tmp_path / "x")
         await desk.write(tmp_path / "x", "new")
     plain, *flagged = (ask.subject for ask in desk.host.asks)
-    assert plain.changed == ()
-    assert [subject.changed for subject in flagged] == [("the file has 2 names",)] * 2
+    assert plain.cautions == ()
+    assert [subject.cautions for subject in flagged] == [("the file has 2 names",)] * 2
+    assert all(subject.title.endswith("/x (the file has 2 names)") for subject in flagged)
 
 
 async def test_only_the_one_option_that_allows_once_is_offered(tmp_path: Path) -> None:
