@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import anyio
@@ -16,6 +15,7 @@ import structlog
 
 from acpbridge import logs
 from acpbridge.app.policing import Policing
+from acpbridge.app.recovering import recover
 from acpbridge.app.setup import Base, Setup
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
@@ -28,8 +28,9 @@ from acpbridge.daemon.system import RandomIds
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision, PermissionRequest, Question
-from acpbridge.permissions.audit import Audit, last_decisions
+from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
+from acpbridge.permissions.grants import Grants
 from acpbridge.permissions.judging import Judging
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
@@ -107,15 +108,14 @@ async def open_router(
         errands = _errands(base, supervisor)
         async with _ledger(base) as ledger, session_log, supervisor, errands:
             now = base.clock.wall().isoformat(timespec="milliseconds")
-            decided = partial(last_decisions, paths.audit)
-            await ledger.recover(now, killed.noted(paths.killed), decided)
+            await recover(ledger, audit, paths, now)
             killed.forget(paths.killed, faults)
             sink = _Sink()
             policing = Policing(setup.policy, audit.note)
             await policing.shown()  # the audit has it from the start
-            broker = _broker(base, audit, sink, Judging(policing.current))
+            broker = _broker(base, audit, sink, policing)
             services = _services(base, ledger, session_log, supervisor, broker)
-            services = replace(services, attended=sink.attended)
+            services = replace(services, audited=audit.note, attended=sink.attended)
             around = Surroundings(
                 daemon=setup.info,
                 config=base.config,
@@ -199,12 +199,15 @@ def _errands(base: Base, supervisor: Supervisor) -> Errands:
     )
 
 
-def _broker(base: Base, audit: Audit, sink: _Sink, judging: Judging) -> PermissionBroker:
+def _broker(base: Base, audit: Audit, sink: _Sink, policing: Policing) -> PermissionBroker:
+    config = base.setup.configuration.current
+    grants = Grants(base.clock, lambda: config().limits.grant_seconds)
     return PermissionBroker(
         audit,
         base.clock,
-        judge=judging.judge,
-        deadline=base.setup.configuration.current().limits.permission_seconds,
+        judge=Judging(policing.current, grants.verdict).judge,
+        grants=grants,
+        deadline=config().limits.permission_seconds,
         on_asked=sink.asked,
         on_decided=sink.decided,
         faults=base.setup.faults,
@@ -219,7 +222,9 @@ def _services(
     broker: PermissionBroker,
 ) -> Services:
     config = base.setup.configuration.current
-    runtime = AcpRuntime(supervisor, config().limits.max_message_bytes)
+    runtime = AcpRuntime(
+        supervisor, config().limits.max_message_bytes, base.setup.faults, base.learn
+    )
     own = {name: PythonRuntime(agent) for name, agent in base.setup.agents.items()}
     return Services(
         ledger=ledger,

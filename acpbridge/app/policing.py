@@ -66,7 +66,7 @@ class Policing:
             return
         if file.problem:
             log.error("the policy cannot be used", **shown)
-        else:
+        elif not file.missing:
             log.info("policy", **shown)
         kind = "policy_broken" if file.problem else "policy_loaded"
         try:

@@ -6,6 +6,7 @@ way in which questions are asked (`asking`).
 
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -13,6 +14,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
+from acpbridge.cli.below import Below
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.keys import BEGIN
 from acpbridge.cli.output import command_line, on_terminal
@@ -108,14 +110,19 @@ class Attached:
                 await it.view.closed(it.row.get("closeReason"))
             return
         if not self._wanted.types:
-            await _live(it.view, events, Inbox(self._screen, self._home))
+            inbox = Inbox(self._screen, self._home)
+            async with self._asking_below(it, inbox):
+                await _live(it.view, events, inbox)
             return
         terminal = Terminal(it.client, self._home, self._screen, it.commands.typed, key=it.key)
         it.commands.terminal = terminal
-        async with background(terminal.serve):
+        async with background(terminal.serve), self._asking_below(it, terminal):
             await it.view.say("Enter sends; /help lists what else can be done", dim=True)
             await it.commands.ask_open()
             await _live(it.view, events, terminal)
+
+    def _asking_below(self, it: "_Followed", asking: Asking) -> AbstractAsyncContextManager[Any]:
+        return background(Below(it.client, it.key, asking, it.view.say, self._home).serve)
 
     # ---- Leaving ----
 

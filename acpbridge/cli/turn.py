@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -12,6 +13,7 @@ import click
 from anyio.abc import TaskGroup
 
 from acpbridge.cli import exits, moments
+from acpbridge.cli.below import Below
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.mode import ModeWarning
 from acpbridge.cli.output import command_line, error_lines, lines, on_terminal
@@ -136,11 +138,19 @@ class Drive:
         view = self._view
         if self._request.on_permission is OnPermission.ASK and on_terminal():
             terminal = Terminal(client, self._home, self._screen, key=str(self._receipt["key"]))
-            async with background(terminal.serve):
+            async with background(terminal.serve), self._asking_below(client, terminal):
                 last = await self._to_the_end(events, view, terminal)
         else:
-            last = await self._to_the_end(events, view, Inbox(self._screen, self._home))
+            inbox = Inbox(self._screen, self._home)
+            async with self._asking_below(client, inbox):
+                last = await self._to_the_end(events, view, inbox)
         return await self._verdict(last)
+
+    def _asking_below(
+        self, client: DaemonClient, asking: Asking
+    ) -> AbstractAsyncContextManager[Any]:
+        key = str(self._receipt["key"])
+        return background(Below(client, key, asking, self._screen.say, self._home).serve)
 
     async def _to_the_end(self, events: Events, view: View, asking: Asking) -> Mapping[str, Any]:
         """Show the events of our turn up to its last one, and return that."""

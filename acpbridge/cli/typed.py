@@ -69,9 +69,9 @@ class Commands:
             await self._view.tell_error(error)
 
     async def ask_open(self) -> int:
-        """Have the session's open questions asked; return how many there are."""
+        """Have the open questions of the session, and below it, asked; return how many."""
         found = (await self._client.call("questions"))["permissions"]
-        ours = [question for question in found if question.get("sessionKey") == self._key]
+        ours = [q for q in found if self._key in (q.get("sessionKey"), *q.get("above", ()))]
         for question in ours:
             if self.terminal is not None:
                 await self.terminal.asked(question)

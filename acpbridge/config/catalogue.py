@@ -7,7 +7,13 @@ agent's name. What is not known is not here: nothing is guessed. Above is `recog
 from collections.abc import Mapping
 from typing import Final
 
-from acpbridge.model.agents import AgentDefinition, AgentFacts, RuntimeKind, SessionFiles
+from acpbridge.model.agents import (
+    AgentDefinition,
+    AgentFacts,
+    RuntimeKind,
+    SessionFiles,
+    ToolNames,
+)
 from acpbridge.model.keys import AgentId
 
 CLAUDE: Final = AgentFacts(
@@ -24,6 +30,12 @@ CLAUDE: Final = AgentFacts(
     # Newer versions start in `auto`, where a model decides and nobody is asked.
     asking_mode="default",
     bypass_modes=("bypassPermissions",),
+    tool_names=(
+        ToolNames(
+            tool=("_meta", "claudeCode", "toolName"),
+            server=("_meta", "claudeCode", "mcpServer", "name"),
+        ),
+    ),
     # Its own child needs up to 3.6 s after the adapter has gone.
     grace=5.0,
     env_names=(
@@ -69,6 +81,14 @@ CODEX: Final = AgentFacts(
     asking_mode="read-only",
     unknown_session_words=("no rollout found", "thread not found"),
     bypass_modes=("agent-full-access",),
+    # Of other calls the input is the model's, whatever keys it has.
+    tool_names=(
+        ToolNames(
+            tool=("rawInput", "tool"),
+            server=("rawInput", "server"),
+            only_if=("_meta", "is_mcp_tool_call"),
+        ),
+    ),
     # It kills its own child 2 s after its stdin was closed; just after a turn it took 4.3 s.
     grace=5.0,
     env_names=("CODEX_HOME", "OPENAI_API_KEY", "CODEX_API_KEY"),

@@ -228,9 +228,9 @@ class DaemonClient:
             yield events
 
     @asynccontextmanager
-    async def watch(self) -> AsyncIterator[Events]:
-        """Follow the questions of all sessions, beginning with those that are open."""
-        async with self._followed_by("watch") as events:
+    async def watch(self, key: str = "") -> AsyncIterator[Events]:
+        """Follow what a session and all below it ask, "" for all; first what is open."""
+        async with self._followed_by("watch", key=key) as events:
             yield events
 
     @asynccontextmanager

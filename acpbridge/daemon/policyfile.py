@@ -47,7 +47,7 @@ class PolicyFile:
             BridgeError: `config_error`, with file, line and key where it is the text (row 30).
         """
         seen = _look(paths.policy)
-        return cls(paths, seen, _read(paths, seen) or _guarded(ASK_EVERYTHING, paths))
+        return cls(paths, seen, _read(paths, seen) or guarded(ASK_EVERYTHING, paths))
 
     def again(self) -> "PolicyFile":
         """Return what is in force now: itself, unless the file has changed. Blocks."""
@@ -112,7 +112,7 @@ def _read(paths: Paths, seen: Seen) -> Rulebook | None:
     path = paths.policy
     _check(seen[1])
     text = textfile.read(path, lambda found: _check(trust.doubt_of_file(path, found)))
-    return None if text is None else _guarded(parse(text, str(path), str(Path.home())), paths)
+    return None if text is None else guarded(parse(text, str(path), str(Path.home())), paths)
 
 
 def _check(doubt: trust.Doubt | None) -> None:
@@ -120,7 +120,7 @@ def _check(doubt: trust.Doubt | None) -> None:
         raise BridgeError("config_error", doubt.problem, hint=doubt.hint)
 
 
-def _guarded(book: Rulebook, paths: Paths) -> Rulebook:
+def guarded(book: Rulebook, paths: Paths) -> Rulebook:
     """Return rules that keep agents from what decides about them, by whatever name it goes."""
     own = (paths.home, paths.config, paths.policy)
     return book.guarding(*map(str, own), *map(os.path.realpath, own))

@@ -139,10 +139,10 @@ class RemoteRouter:
         rows: list[dict[str, Any]] = (await self._client.call("questions"))["permissions"]
         return rows
 
-    async def watch(self, requester: Requester) -> Following:
+    async def watch(self, requester: Requester, key: str = "") -> Following:
         """Return a cursor over the questions; see `RouterApi.watch`."""
         del requester
-        return await _following(self._client.watch())
+        return await _following(self._client.watch(key))
 
     def attend(self, key: str, requester: Requester) -> None:
         """Take note of a person; see `RouterApi.attend`."""
@@ -165,6 +165,18 @@ class RemoteRouter:
             question, option=option_id, effect=effect, note=note, confirm=confirm
         )
         return dict(decision)
+
+    async def grants(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return the grants; see `RouterApi.grants`."""
+        del requester
+        rows: list[dict[str, Any]] = (await self._client.call("grants"))["grants"]
+        return rows
+
+    async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
+        """End grants; see `RouterApi.revoke`."""
+        del requester
+        rows: list[dict[str, Any]] = (await self._client.call("revoke", ids=grants))["revoked"]
+        return rows
 
 
 async def _following(entering: AbstractAsyncContextManager[Events]) -> "_Following":

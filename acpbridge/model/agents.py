@@ -34,6 +34,22 @@ class SessionFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolNames:
+    """Where in a tool call a program says what its tool is called; each a path of keys.
+
+    Attributes:
+        tool: of the tool's own name, () for nowhere.
+        server: of the MCP server that the tool is of, () for nowhere.
+        only_if: what must be true for the two to be there; without it, what lies at these paths
+            may be a model's own words. () for always.
+    """
+
+    tool: tuple[str, ...] = ()
+    server: tuple[str, ...] = ()
+    only_if: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AgentFacts:
     """What is known of a program that speaks ACP: data of the catalogue, never code.
 
@@ -56,6 +72,7 @@ class AgentFacts:
         reload_wait: what must have changed on the clock since a session was last opened, before the
             program may load it again without harm: "minute", or "" for nothing. Not waited for
             where its `session_files` could be put in order.
+        tool_names: where it says what a tool is called, besides ACP's own field for that.
         mode_answer_suffices: whether the bare answer to `session/set_mode` is all it ever says.
         grace: seconds that it needs to end after its stdin was closed.
         env_names: environment variables that belong to it (a trailing `*` matches a prefix).
@@ -89,6 +106,7 @@ class AgentFacts:
     replay_quiet: float = 0.0
     session_files: SessionFiles | None = None
     reload_wait: str = ""
+    tool_names: tuple[ToolNames, ...] = ()
     mode_answer_suffices: bool = False
     grace: float = 2.0
     env_names: tuple[str, ...] = ()
@@ -125,11 +143,15 @@ class AgentDefinition:
         mode: the session mode to set; None: the asking mode of the facts.
         settings: model and options of every session, where a run chooses none.
         allow_bypass: whether a bypass mode may be entered.
+        forward_always: whether an `allow_always` that a person picks is sent to it as it is.
         env_pass: names passed on from the caller's environment.
         env_set: names set to fixed values.
         auth: `any`, or `subscription` to drop the vendor's API keys.
         containment: how its process trees are held: `auto`, `shim`, `cgroup2` or `pidns`.
         mcp_servers: handed to the agent as they are.
+        client_fs_read: whether the agent may ask the bridge to read files for it.
+        client_fs_write: whether it may ask the bridge to write files for it.
+        client_terminal: whether it may ask the bridge to run commands for it.
         facts: what the catalogue knows of the program.
         default: whether it is the one that runs when none is named.
     """
@@ -145,11 +167,15 @@ class AgentDefinition:
     mode: str | None = None
     settings: Settings = field(default_factory=Settings)
     allow_bypass: bool = False
+    forward_always: bool = False
     env_pass: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)
     auth: str = "any"
     containment: str = "auto"
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
+    client_fs_read: bool = False
+    client_fs_write: bool = False
+    client_terminal: bool = False
     facts: AgentFacts = UNKNOWN_FACTS
     default: bool = False
 

@@ -39,10 +39,10 @@ PATH_KEYS: Final = (
     "movePath",
     *CWD_KEYS,
 )
-# The same for a call that moves something; elsewhere these words mean many things.
-MOVING_KEYS: Final = ("from", "to", "source", "destination", "src", "dst", "target")
 # Text that is looked for, not a path; unless it begins like one.
 PATTERN_KEYS: Final = ("pattern", "glob", "regex", "query", "include", "exclude")
+# An address.
+URL_KEYS: Final = ("url", "urls", "uri", "href")
 # What is written: a call that has one of them does not only read.
 WRITING_KEYS: Final = (
     "content",

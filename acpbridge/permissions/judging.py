@@ -60,9 +60,9 @@ class Policy:
     broken: bool = False
 
 
-def no_grants(request: PermissionRequest) -> Verdict | None:
+def no_grants(request: PermissionRequest, facts: Facts) -> Verdict | None:
     """Return what nobody has granted."""
-    del request
+    del request, facts
     return None
 
 
@@ -71,14 +71,14 @@ class Judging:
 
     Args:
         current: returns the policy in force; it may take a look at the disk.
-        grants: says what was granted of a request; None: it is not covered.
+        grants: says what was granted of a request, given its facts; None: it is not covered.
         seconds: for each request, by the clock.
     """
 
     def __init__(
         self,
         current: Callable[[], Awaitable[Policy]],
-        grants: Callable[[PermissionRequest], Verdict | None] = no_grants,
+        grants: Callable[[PermissionRequest, Facts], Verdict | None] = no_grants,
         *,
         seconds: float = JUDGE_SECONDS,
     ) -> None:
@@ -102,15 +102,15 @@ class Judging:
     async def _judged(self, request: PermissionRequest) -> Verdict:
         rules = await self._current()
         look = partial(_by_rules, rules.book, request, self._seconds)
-        of_rules = await self._threads.run(look)
+        facts, of_rules = await self._threads.run(look)
         found = [
             policy.judge(request) if request.run_rule is not OnPermission.ASK else None,
             of_rules,
             BROKEN if rules.broken else None,
-            self._grants(request),
+            self._grants(request, facts),
         ]
         verdict = combined(request, (verdict for verdict in found if verdict is not None))
-        return replace(verdict, policy_sha256=rules.book.sha256)
+        return replace(verdict, policy_sha256=rules.book.sha256, facts=facts)
 
 
 def combined(request: PermissionRequest, verdicts: Iterable[Verdict]) -> Verdict:
@@ -126,17 +126,17 @@ def combined(request: PermissionRequest, verdicts: Iterable[Verdict]) -> Verdict
     return merge(found)
 
 
-def _by_rules(book: Book, request: PermissionRequest, seconds: float) -> Verdict:
-    """Return what the rules say. Blocks."""
+def _by_rules(book: Book, request: PermissionRequest, seconds: float) -> tuple[Facts, Verdict]:
+    """Return what is known of a request, and what the rules say of it. Blocks."""
     facts = facts_of(request, resolver(seconds), str(Path.home()))
     # What is slow once may have had a collection of garbage fall into it; what is slow twice is.
     for _ in range(2):
         started = time.thread_time()
         verdict = book.judge(facts)
         if time.thread_time() - started <= RULE_SECONDS:
-            return verdict
+            return facts, verdict
     log.warning("the rules took too long for a request", request=request.id)
-    return _failed("error:slow_rules")
+    return facts, _failed("error:slow_rules")
 
 
 def _failed(rule: str) -> Verdict:

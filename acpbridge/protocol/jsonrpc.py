@@ -270,9 +270,14 @@ class Peer:
         return self._sorted(message, line)
 
     def _may_be_relayed(self, line: bytes) -> bool:
-        """Tell whether a long line begins like one that is passed on; its method stands early."""
+        """Tell whether a long line begins like one that is passed on; its method stands early.
+
+        One that begins as a request is owed its answer, whatever words are in it.
+        """
         head = line[:HEAD]
-        return any(json.dumps(method).encode() in head for method in self.relayed)
+        return "method" not in early(head) and any(
+            json.dumps(method).encode() in head for method in self.relayed
+        )
 
     def _sorted(self, message: dict[str, Any], line: bytes) -> list[Incoming]:
         if "method" not in message:

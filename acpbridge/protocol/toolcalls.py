@@ -6,10 +6,11 @@ before they announce it (gemini). Every sight of a `toolCallId` is therefore an 
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from acpbridge.model.agents import ToolNames
 from acpbridge.model.permission import (
     Option,
     OptionKind,
@@ -18,11 +19,14 @@ from acpbridge.model.permission import (
     ToolSubject,
 )
 from acpbridge.protocol.acp import LONGEST_ID, PermissionParams, update_kind
+from acpbridge.protocol.promises import broken, promised, shown
+from acpbridge.protocol.toolnames import names_of
 
 # Calls remembered per session; a question comes within a few updates of its announcement.
 REMEMBERED: Final = 512
 
-_FIELDS: Final = ("title", "kind", "content", "locations", "rawInput")
+_WIRE: Final = ("title", "kind", "content", "locations", "rawInput")
+_FIELDS: Final = (*_WIRE, "tool", "server")
 _OPTION_KINDS: Final = {kind.value: kind for kind in OptionKind if kind is not OptionKind.UNKNOWN}
 _TOOL_KINDS: Final = {kind.value: kind for kind in ToolKind}
 
@@ -33,9 +37,6 @@ MAX_CALL_BYTES: Final = 256 * 1024
 
 # What is kept of all calls of a session; beyond it the oldest are forgotten. Bytes of JSON.
 MAX_KEPT_BYTES: Final = 4 * 1024 * 1024
-
-# What a rule or a person decides by: it must not change after it was first said.
-_PROMISED: Final = ("kind", "rawInput", "locations", "content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,16 @@ class _Seen:
 
 
 class ToolCalls:
-    """The tool calls of one session, as far as they were told."""
+    """The tool calls of one session, as far as they were told.
 
-    def __init__(self) -> None:
+    Args:
+        names: where the agent says what a tool is called, besides ACP's own field.
+        cwd: the session's directory, from which a path is meant that is not absolute.
+    """
+
+    def __init__(self, names: Sequence[ToolNames] = (), cwd: str = "") -> None:
+        self._names = tuple(names)
+        self._cwd = cwd
         self._calls: OrderedDict[str, _Seen] = OrderedDict()
         self._size = 0
 
@@ -80,7 +88,8 @@ class ToolCalls:
         if size > MAX_CALL_BYTES:
             self._upsert(call_id, {"status": update.get("status")}, unread=True)
             return
-        self._upsert(call_id, {name: update[name] for name in update if _sound(update[name])})
+        sound = {name: update[name] for name in update if _sound(update[name])}
+        self._upsert(call_id, self._read(sound))
 
     @property
     def running(self) -> bool:
@@ -95,11 +104,15 @@ class ToolCalls:
     def ask(self, params: PermissionParams, wire_id: str, sha256: str, pid: int) -> PermissionAsk:
         """Return the question of a permission request, joined with what is known of its call."""
         call = params.toolCall
-        now = {name: getattr(call, name) for name in _FIELDS if getattr(call, name) is not None}
+        wire = {name: getattr(call, name) for name in _WIRE if getattr(call, name) is not None}
+        now = self._read({**(call.model_extra or {}), **wire})
+        now.pop("status", None)  # it is asked about, so it has not ended
         before = self._calls.get(call.toolCallId)
         self._upsert(call.toolCallId, now)
         merged = {**(before.fields if before else {}), **now}
         kind = merged.get("kind")
+        was = {} if before is None else broken(before.first, merged, self._cwd)
+        unread = ("more than is kept",) if before is not None and before.unread else ()
         subject = ToolSubject(
             tool_call_id=call.toolCallId,
             title=_text(merged.get("title")),
@@ -108,7 +121,10 @@ class ToolCalls:
             raw_input=merged.get("rawInput"),
             locations=_paths(merged.get("locations")),
             content=_blocks(merged.get("content")),
-            changed=_changes(before, merged),
+            changed=(*was, *unread),
+            announced=shown(was),
+            tool=merged.get("tool", ""),
+            server=merged.get("server", ""),
         )
         options = tuple(
             Option(o.optionId, o.name, _OPTION_KINDS.get(o.kind, OptionKind.UNKNOWN), o.kind)
@@ -116,13 +132,17 @@ class ToolCalls:
         )
         return PermissionAsk(subject, options, wire_id, sha256, pid)
 
+    def _read(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a sight of a call says, with the names that it says somewhere else."""
+        told = {name: call[name] for name in (*_WIRE, "status") if name in call}
+        return {**told, **names_of(call, self._names)}
+
     def _upsert(self, call_id: str, update: Mapping[str, Any], *, unread: bool = False) -> None:
         seen = self._calls.pop(call_id, _Seen({}, {}, open=True))
         told = {name: update[name] for name in _FIELDS if update.get(name) is not None}
         status = update.get("status")
         is_open = seen.open if status is None else status not in ("completed", "failed")
-        said = {name: told[name] for name in _PROMISED if told.get(name) not in (None, {}, [])}
-        fields, first = {**seen.fields, **told}, {**said, **seen.first}
+        fields, first = {**seen.fields, **told}, {**promised(told), **seen.first}
         size = len(json.dumps([fields, first]))
         unread = unread or seen.unread or size > 2 * MAX_CALL_BYTES
         if unread:
@@ -131,23 +151,6 @@ class ToolCalls:
         self._size += size - seen.size
         while len(self._calls) > REMEMBERED or self._size > MAX_KEPT_BYTES:
             self._size -= self._calls.popitem(last=False)[1].size
-
-
-def _changes(before: _Seen | None, merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a person was first shown otherwise (row 9), or was never shown."""
-    if before is None:
-        return ()
-    changed = tuple(
-        name
-        for name in _PROMISED
-        if name in before.first and _differ(before.first[name], merged.get(name))
-    )
-    return (*changed, "more than is kept") if before.unread else changed
-
-
-def _differ(one: Any, other: Any) -> bool:
-    """Compare as JSON: for Python 1, 1.0 and True are equal."""
-    return json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True)
 
 
 def _sound(value: Any) -> bool:

@@ -349,8 +349,16 @@ class RouterApi(Protocol):
         """Return the open questions that the requester may see."""
         ...
 
-    async def watch(self, requester: Requester) -> Following:
-        """Return a cursor over the open questions, and over what comes up and is decided."""
+    async def watch(self, requester: Requester, key: str = "") -> Following:
+        """Return a cursor over the open questions, and over what comes up and is decided.
+
+        Args:
+            requester: who asks.
+            key: of a session: only what it asks, and all that was started below it; "" for all.
+
+        Raises:
+            BridgeError: `no_such_session`, `ambiguous_key`.
+        """
         ...
 
     def attend(self, key: str, requester: Requester) -> None:
@@ -372,5 +380,17 @@ class RouterApi(Protocol):
         Raises:
             BridgeError: `invalid_option`, `confirmation_needed` unless `confirm` names a doubtful
                 option once more, `already_resolved`, `no_such_question`.
+        """
+        ...
+
+    async def grants(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return what people allowed for longer than once, the oldest first. No agent may."""
+        ...
+
+    async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
+        """End grants by their ids; return them. No agent may.
+
+        Raises:
+            BridgeError: `no_such_grant`, once all the others are revoked.
         """
         ...

@@ -49,6 +49,9 @@ class Closing:
         if self._book.record.state in LIVE_STATES:
             self._book.note(state=SessionState.STOPPING)
         self._services.broker.withdraw(self._book.record.key, Reason.CANCELLED)
+        if reason is not None:
+            self._services.remarks.forget(self._book.record.key)
+        self._services.scribe.put(self._services.broker.tell)
 
     async def finish(self) -> None:
         """Put the end on record, and have whoever follows know of it; nothing of it runs."""

@@ -49,6 +49,10 @@ class Directory:
         """Return, for each, the keys of who spawned it and of who spawned that one."""
         return {session.key: self._target(session.key).ancestors for session in sessions}
 
+    def line_above(self, key: SessionKey) -> tuple[SessionKey, ...]:
+        """Return the keys of all that a session lies below, the nearest first."""
+        return self._target(key).ancestors
+
     def turns_below(self, turn: Turn) -> list[tuple[Session, Turn]]:
         """Return the turns that a turn's agent has asked for, and those that they have."""
         return [

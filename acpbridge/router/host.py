@@ -4,6 +4,7 @@ It is the `SessionHost` that a runtime sees. Every event goes through here into 
 outcome is on record before anybody is told that the turn is over.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import anyio
 import structlog
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Event, Fact, Update
 from acpbridge.model.permission import (
     Decision,
@@ -22,6 +24,7 @@ from acpbridge.model.permission import (
 )
 from acpbridge.model.sessions import Outcome, SessionRecord, TurnState
 from acpbridge.protocol.content import without_bytes
+from acpbridge.router.modes import tell_audit
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import TurnResult
@@ -50,7 +53,7 @@ class Host:
     Args:
         record: of the session, as it was made.
         services: what it works with.
-        allow_bypass: whether a person may let the agent enter a mode in which nobody is asked.
+        definition: says what a person may let the agent do.
 
     Attributes:
         key: of the session.
@@ -61,12 +64,15 @@ class Host:
     """
 
     def __init__(
-        self, record: SessionRecord, services: Services, *, allow_bypass: bool = False
+        self,
+        record: SessionRecord,
+        services: Services,
+        definition: AgentDefinition,
     ) -> None:
         self.key = record.key
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
-        self._allow_bypass = allow_bypass
+        self._definition = definition
         self.turn: Turn | None = None
         self.closing = False
         self.leaving = False
@@ -83,6 +89,8 @@ class Host:
                 turn = None  # of a turn that is over, whichever is under way now (case 31)
             elif turn is not None:
                 self._touch(turn)
+        else:
+            tell_audit(self._services, self.key, None if turn is None else turn.run_id, event)
         self._append(turn, event)
 
     async def room(self) -> None:
@@ -103,6 +111,8 @@ class Host:
         turn = self.turn
         if self._unwanted(turn):
             return Decision(Effect.CANCEL, None, Reason.CANCELLED)
+        if ask.outside_turn:
+            turn = None
         request = PermissionRequest(
             id=str(self._services.ids.uuid4())[:8],
             session=self.key,
@@ -110,7 +120,8 @@ class Host:
             # Outside a turn no rule applies (row 14).
             run_rule=OnPermission.ASK if turn is None else turn.request.on_permission,
             ask=ask,
-            allow_bypass=self._allow_bypass,
+            allow_bypass=self._definition.allow_bypass,
+            forward_always=self._definition.forward_always,
             roots=self._roots,
             offered=self._services.attended(self.key),
         )
@@ -178,6 +189,15 @@ class Host:
             "correlationId": request.correlation_id,
         }
         self.emit(Fact("turn_started", values))
+
+    def prompt_of(self, turn: Turn) -> tuple[Mapping[str, Any], ...]:
+        """Return what the agent is sent for a turn: what was asked, and what it is to be told."""
+        content, news = self._services.remarks.behind(self.key, turn, turn.request.content)
+        if news:
+            what = "a question was" if news == 1 else f"{news} questions were"
+            message = f"with this prompt the agent is told why {what} denied"
+            self.emit(Fact("notice", {"kind": "reasons_told", "message": message}))
+        return content
 
     async def complete(self, turn: Turn, result: TurnResult) -> None:
         """End a turn that the agent answered. Only `end_turn` counts as completed."""

@@ -391,7 +391,7 @@ class Life:
         self.unspoken = False
         if self.prompted_ticks is None:
             self.prompted_ticks = census.now_ticks()
-        return await agent.prompt(turn.request.content)
+        return await agent.prompt(self._host.prompt_of(turn))
 
     def _turn_over(self) -> None:
         """Change what is shown before the turn is told to be over: nobody sees it run on."""

@@ -16,6 +16,8 @@ from acpbridge.router.surroundings import Inspector, Surroundings
 # What agents and people said, in a row of a session.
 _SAID: Final = ("agentSessionId", "formerSessionIds", "mode", "settings", "lastError")
 
+_OfSessions = dict[SessionKey, list[Question]]
+
 
 class Looking:
     """Answers who wants to see.
@@ -49,10 +51,10 @@ class Looking:
         rested = [str(s.key) for s in shown if not s.live and trees[str(s.key)]]
         if rested:
             trees |= await self._inspector.trees(rested)
-        pending = self._pending()
+        pending, below = self._pending()
         rows = [
             view.with_processes(
-                self._row(session, pending[session.key]),
+                self._row(session, pending[session.key], below[session.key]),
                 trees[str(session.key)],
                 self._inspector.held(str(session.key)),
             )
@@ -92,7 +94,7 @@ class Looking:
         self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
     ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
-        pending = self._pending()
+        pending, below = self._pending()
         seen = [
             session
             for session in self._directory.visible(requester)
@@ -101,19 +103,25 @@ class Looking:
             and cwd in ("", session.record.cwd)
         ]
         seen.sort(key=lambda session: session.record.created_at)
-        return [self._row(session, pending[session.key]) for session in seen]
+        return [self._row(one, pending[one.key], below[one.key]) for one in seen]
 
     def matching(self, agent: str, requester: Requester) -> list[str]:
         """Return keys of live sessions; see `RouterApi.matching`."""
         active = [session for session in self._directory.visible(requester) if session.active]
         return [str(s.key) for s in active if agent in ("", str(s.key.agent))]
 
-    def _row(self, session: Session, questions: list[Question]) -> dict[str, Any]:
-        shown = view.row(session, questions)
+    def _row(
+        self, session: Session, questions: list[Question], below: list[Question]
+    ) -> dict[str, Any]:
+        shown = view.row(session, questions, below)
         return {**shown, **self._services.redact({name: shown[name] for name in _SAID})}
 
-    def _pending(self) -> dict[SessionKey, list[Question]]:
-        out: dict[SessionKey, list[Question]] = defaultdict(list)
+    def _pending(self) -> tuple[_OfSessions, _OfSessions]:
+        """Return the open questions by the session that asks, and by those above it."""
+        own: _OfSessions = defaultdict(list)
+        below: _OfSessions = defaultdict(list)
         for question in self._services.broker.questions():
-            out[question.request.session].append(question)
-        return out
+            own[question.request.session].append(question)
+            for above in self._directory.line_above(question.request.session):
+                below[above].append(question)
+        return own, below

@@ -4,6 +4,8 @@ It only decides whether somebody has to be called; it lets nobody do anything. A
 itself, and is believed if it is a person's.
 """
 
+from collections.abc import Sequence
+
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 
@@ -23,6 +25,12 @@ class Presence:
         """A client is gone."""
         self._looking.pop(client_id, None)
 
-    def attended(self, key: SessionKey) -> int:
-        """Return at how many clients a person is asked what this session asks."""
-        return sum(seen in ("", str(key)) for seen in self._looking.values())
+    def attended(self, key: SessionKey, above: Sequence[SessionKey] = ()) -> int:
+        """Return at how many clients a person is asked what this session asks.
+
+        Args:
+            key: of the session.
+            above: those that it was started below: who follows one of them is asked too.
+        """
+        keys = {"", *map(str, (key, *above))}
+        return sum(seen in keys for seen in self._looking.values())

@@ -1,6 +1,6 @@
 """How sessions are shown: the JSON rows of `status` and `sessions`, the same on every face."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,21 +59,29 @@ class DaemonInfo:
 def asks(session: Session) -> bool | None:
     """Tell whether a person is asked in the session's mode; None: nobody knows."""
     facts = session.definition.facts
+    if bypasses(session):
+        return False
     if facts.asking_mode is None or session.mode is None:
+        if session.mode is not None and policy.names_mode(session.mode):
+            return False  # by its name, whatever the program is
         return None
     return session.mode == facts.asking_mode
 
 
 def bypasses(session: Session) -> bool:
-    """Tell whether the session's mode asks nobody, by what is known or by its name."""
+    """Tell whether nobody is asked, by what is known of the session's mode or by its name."""
     mode = session.mode
+    if session.agent is not None and session.agent.unasked:
+        return True
     if mode is None:
         return False
     return mode in session.definition.facts.bypass_modes or policy.names_bypass(mode)
 
 
-def row(session: Session, open_questions: list[Question]) -> dict[str, Any]:
-    """Return a row of `sessions`."""
+def row(
+    session: Session, open_questions: list[Question], below: Sequence[Question] = ()
+) -> dict[str, Any]:
+    """Return a row of `sessions`; `below` are the questions of what it has started."""
     record, turn, agent = session.record, session.turn, session.agent
     tool_running = agent is not None and agent.tool_running
     error = record.last_error
@@ -92,6 +100,15 @@ def row(session: Session, open_questions: list[Question]) -> dict[str, Any]:
         "questions": [
             {"id": q.request.id, "kind": q.request.ask.subject.kind, "askedAt": q.asked_at}
             for q in open_questions
+        ],
+        "questionsBelow": [
+            {
+                "id": q.request.id,
+                "sessionKey": str(q.request.session),
+                "kind": q.request.ask.subject.kind,
+                "askedAt": q.asked_at,
+            }
+            for q in below
         ],
         "mode": session.mode,
         "asks": asks(session),

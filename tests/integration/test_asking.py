@@ -4,11 +4,13 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.agents import received
 from tests.integration.daemon_home import (
     LIMIT,
     Home,
@@ -71,7 +73,7 @@ def test_a_denial_takes_its_reason_to_the_audit_and_to_the_event(
         assert shown.rindex("3) Reject once") > shown.index("command  rm x")
         assert "expires  in " in shown
         terminal.type("?\r")
-        terminal.expect("deny, and keep the reason")
+        terminal.expect("deny, and say why")
         terminal.type("d not on a Friday\r")
         terminal.expect("not on a Friday")
         assert terminal.wait() == 0
@@ -287,3 +289,61 @@ def test_a_read_only_attach_asks_nothing_and_ends_nothing(home: Home) -> None:
         assert terminal.wait() == 0
     assert PROMPT not in terminal.seen
     assert row(home, key)["pendingPermissions"] == 1
+
+
+# ---- a reason ----
+
+
+def prompts(log: Path) -> list[list[str]]:
+    """Return the texts of each prompt that the agent was sent."""
+    found = [m for m in received(log.parent) if m.get("method") == "session/prompt"]
+    return [[block["text"] for block in message["params"]["prompt"]] for message in found]
+
+
+def is_gone(home: Home, name: str) -> bool:
+    return name not in [question["id"] for question in home.ask("questions")["permissions"]]
+
+
+def test_a_reason_reaches_the_agent_with_the_next_prompt_of_its_session_and_only_once(
+    home: Home, tmp_path: Path
+) -> None:
+    """The turn goes on meanwhile, and is not spoken into."""
+    log = tmp_path / "log.jsonl"
+    home.configure(fake=("--memory", str(tmp_path / "memory"), "--log", str(log)))
+    script = 'ask execute "rm x"\nask execute "rm y"'
+    key = detach(home, script, "--mode", "session")
+    for reason in ("not on a Friday", "nor this"):
+        question = home.wait_question()
+        done = home.run("permissions", "answer", question["id"], "--deny", "--reason", reason)
+        assert done.code == 0
+        assert "the reason goes to the agent with the next prompt" in done.err
+        until(partial(is_gone, home, question["id"]))
+    until(lambda: row(home, key)["turn"] is None)
+    assert home.run("run", "say one", "--session", key).out == "one\n"
+    assert home.run("run", "say two", "--session", key).out == "two\n"
+    first, second, third = prompts(log)
+    assert (first, third) == ([script], ["say two"])
+    assert second[0] == "say one"
+    assert second[1].startswith("[From acpbridge, not part of the prompt.")
+    assert second[1].index("not on a Friday") < second[1].index("nor this")
+    assert [decision["note"] for decision in decisions(home)] == ["not on a Friday", "nor this"]
+    events = [json.loads(line) for line in home.run("logs", key, "--json").out.splitlines()]
+    told = [e for e in events if e["type"] == "notice" and e["kind"] == "reasons_told"]
+    assert [e["message"] for e in told] == [
+        "with this prompt the agent is told why 2 questions were denied"
+    ]
+    assert [e["told"] for e in events if e["type"] == "permission_decided"] == [True, True]
+    assert home.run("close", key).code == 0
+
+
+def test_a_reason_is_not_told_of_a_question_that_a_kill_has_cancelled(
+    home: Home, tmp_path: Path
+) -> None:
+    key = detach(home, 'ask execute "rm x"', "--mode", "session")
+    question = home.wait_question()
+    assert home.run("kill", key).code == 0
+    late = home.run("permissions", "answer", question["id"], "--deny", "--reason", "late")
+    assert late.code == 4
+    events = [json.loads(line) for line in home.run("logs", key, "--json").out.splitlines()]
+    (decided,) = [e for e in events if e["type"] == "permission_decided"]
+    assert (decided["effect"], "told" in decided) == ("cancel", False)

@@ -7,6 +7,7 @@ fetching from one host. The first rows show that it does; all others end at a pe
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -170,8 +171,7 @@ def test_g19_no_known_way_around_a_policy_leads_past_a_person(tmp_path: Path) ->
             begun = home.run("run", prompt, *words)
             assert begun.code == 0, begun.err
             key = begun.out.strip()
-            count = len(names)
-            found = until(lambda key=key, count=count: all_of(outcomes(home, key), count))
+            found = until(partial(all_of, home, key, len(names)))
             came |= {names[int(call.removeprefix("call-"))]: how for call, how in found.items()}
             home.run("kill", key, "--now")
         assert came == {name: how for name, (how, _) in table.items()}
@@ -185,8 +185,10 @@ def batched(table: dict[str, Any], size: int) -> Iterator[list[str]]:
         yield names[at : at + size]
 
 
-def all_of(found: dict[str, str], count: int) -> dict[str, str] | None:
-    return found if len(found) == count else None
+def all_of(home: Home, key: str, count: int) -> dict[str, str]:
+    """Return what all calls came to, nothing before all did."""
+    found = outcomes(home, key)
+    return found if len(found) == count else {}
 
 
 def test_a_command_that_an_agent_changes_after_it_was_shown_is_asked_again(tmp_path: Path) -> None:

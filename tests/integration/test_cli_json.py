@@ -95,6 +95,7 @@ def play(home: Home) -> Seen:
     asking = a_question(it)
     both_are_shown(it, asking)
     answered(it, asking)
+    granted(it)
     audited(it)
     ended(it)
     machine(it)
@@ -170,6 +171,17 @@ def answered(it: Scenario, asking: str) -> None:
     it.seen.add_events(map(json.loads, out.splitlines()))
     logged = it.seen.add_events(it.home.run("logs", asking, "--json").events)
     assert logged[-1]["type"] == "session_closed"
+
+
+def granted(it: Scenario) -> None:
+    """Allow something always, and take it back."""
+    it.detached("--agent", "fake", 'ask execute "echo hi"\nhang')
+    question = it.seen.add("question", it.home.wait_question())
+    words = ("permissions", "answer", question["id"], "--option", "allow_always", "--json")
+    assert it.json("decision", *words)["lasts"] == "session"
+    (grant,) = it.json("permissions grants --json", "permissions", "grants", "--json")["grants"]
+    it.seen.add("grant", grant)
+    it.json("permissions revoke --json", "permissions", "revoke", grant["id"], "--json")
 
 
 def audited(it: Scenario) -> None:

@@ -112,6 +112,7 @@ WITHIN = {
     ("transport/faulty.py", "send"): "its points are looked up by the name of the stream",
     ("store/database.py", "_prepare"): "passes `store.create`",
     ("store/database.py", "_columns"): "a database in memory",
+    ("runtimes/client_files.py", "work"): "calls `textfiles.write`, which has the points",
     ("store/writer.py", "_attempt"): "the event file has the points",
 }
 

@@ -1,17 +1,15 @@
 """`acpbridge permissions`: the inbox of questions, and `answer`."""
 
-import shutil
-import sys
-
 import click
 
 from acpbridge.cli import moments, options
+from acpbridge.cli.commands import granted
 from acpbridge.cli.commands.permissions_audit import audit
-from acpbridge.cli.output import command_line, lines, print_json, say
-from acpbridge.cli.questions.question import render
+from acpbridge.cli.output import command_line, lines, print_json, say, terminal_width
+from acpbridge.cli.questions.question import TOLD, how_long, render
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import home, paths
-from acpbridge.errors import EXIT_FAILURE, EXIT_OK
+from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
 
 # A decision is on disk before the agent hears of it. Seconds.
 ANSWER_LIMIT = 30.0
@@ -60,6 +58,33 @@ def list_(ctx: click.Context, *, as_json: bool) -> int:
     return _list(ctx, as_json=as_json)
 
 
+@permissions.command(
+    short_help="Show one question, all of it.",
+    epilog="\b\nExamples:\n  acpbridge permissions show 1a2b3c4d\n"
+    "  acpbridge permissions show 1a2b3c4d | less\n"
+    "  acpbridge permissions show 1a2b3c4d --json",
+)
+@click.argument("question", metavar="ID")
+@options.as_json
+@click.pass_context
+def show(ctx: click.Context, question: str, *, as_json: bool) -> int:
+    """Show one question that waits, all of it, however long it is.
+
+    Exit status 4 if it is not open any more.
+    """
+    with connect_or_start(paths(ctx)) as client:
+        found = client.call("questions")["permissions"]
+    for one in found:
+        if one.get("id") == question:
+            if as_json:
+                print_json(one)
+            else:
+                click.echo(render(one, now=moments.now(), width=terminal_width()))
+            return EXIT_OK
+    hint = f"See what waits: {command_line(home(ctx), 'permissions')}"
+    raise BridgeError("no_such_question", f"No open question is {question!r}.", hint=hint)
+
+
 def _watch(ctx: click.Context, *, as_json: bool) -> int:
     import anyio
 
@@ -79,7 +104,8 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
         click.echo("no open question")
     else:
         now, count = moments.now(), len(found)
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        # The terminal's own word: what it wrapped by itself would have no mark of ours.
+        width = terminal_width()
         shown = (
             render(question, now=now, place=(number, count), width=width)
             for number, question in enumerate(found, 1)
@@ -106,7 +132,12 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
     metavar="OPTION",
     help="The option's id once more, where it changes the agent's mode or its kind is unknown.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit and in the log.")
+@click.option(
+    "--reason",
+    default="",
+    metavar="TEXT",
+    help="Why; kept in audit and log. With --deny the agent is told with its next prompt.",
+)
 @options.as_json
 @click.pass_context
 def answer(  # noqa: PLR0913 - one for each option
@@ -144,7 +175,15 @@ def answer(  # noqa: PLR0913 - one for each option
         chosen = decision.get("optionId")
         by_option = "" if chosen is None else f" (option {chosen})"
         click.echo(" ".join(lines(f"{question}: {decision['effect']}{by_option}")))
+        if how_long(decision):
+            say(how_long(decision))
+    if decision.get("told"):
+        say(TOLD)
     if decision.get("reason") == "operator":
         return EXIT_OK
     say(f"it did not come to that: {' '.join(lines(str(decision.get('reason'))))}")
     return EXIT_FAILURE
+
+
+permissions.add_command(granted.grants)
+permissions.add_command(granted.revoke)

@@ -45,7 +45,7 @@ def status(ctx: click.Context, key: str, *, as_json: bool) -> int:
         if client is None:
             say(f"what is on record: {command_line(home(ctx), 'sessions', '--all')}")
         keys_shown = {row["key"] for row in shown["sessions"]}
-        if any(question["sessionKey"] in keys_shown for question in questions):
+        if any({q["sessionKey"], *q.get("above", ())} & keys_shown for q in questions):
             say(f"see and answer questions: {command_line(home(ctx), 'permissions', '--watch')}")
     return EXIT_DAEMON if client is None else EXIT_OK
 

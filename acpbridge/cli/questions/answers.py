@@ -16,11 +16,14 @@ from acpbridge.permissions import confirming
 # No agent offers more options than a number of so many digits counts.
 LONGEST_NUMBER: Final = 6
 
+_REJECTS: Final = (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS)
+
 HELP: Final = """\
   1, 2, ...      the option of that number
   y              allow, this once; needs exactly one option that does so
   d              deny, this once
-  d REASON       deny, and keep the reason in the audit and in the session's log
+  d REASON       deny, and say why: kept in audit and log, told with the agent's next prompt
+  v              view all of it, where a part was left out
   s              later: leave the question in the inbox, until its time is up
   ?              this list
 An option's exact id is taken as well. Doubtful choices must be said twice."""
@@ -31,6 +34,14 @@ class Word(StrEnum):
 
     HELP = "?"
     LATER = "s"
+    ALL = "v"
+
+
+_WORDS: Final = {
+    **dict.fromkeys(("?", "h", "help"), Word.HELP),
+    **dict.fromkeys(("s", "later"), Word.LATER),
+    **dict.fromkeys(("v", "view"), Word.ALL),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +73,7 @@ def parse(line: str, question: Question) -> Answer | Word | None:
         return Answer(effect="allow", confirm=confirm)
     if word in ("n", "no"):
         return Answer(effect="deny")
-    if word in ("?", "h", "help"):
-        return Word.HELP
-    if word in ("s", "later"):
-        return Word.LATER
-    return _chosen(text, question)
+    return _WORDS[word] if word in _WORDS else _chosen(text, question)
 
 
 def _chosen(text: str, question: Question) -> Answer | None:
@@ -81,12 +88,21 @@ def _chosen(text: str, question: Question) -> Answer | None:
     return Answer(option_id=str(found[0].get("optionId")), confirm=_doubt(question, found[0]))
 
 
-def ways(question: Question) -> str:
-    """Return the prompt that says what may be typed."""
+def allows(answer: Answer, question: Question) -> bool:
+    """Tell whether an answer may let anything happen: all but what is sure to deny."""
+    if answer.option_id is None:
+        return answer.effect != "deny"
+    kinds = [o.get("kind") for o in options(question) if o.get("optionId") == answer.option_id]
+    return any(kind not in _REJECTS for kind in kinds)
+
+
+def ways(question: Question, *, more: bool = False) -> str:
+    """Return the prompt that says what may be typed; `more` is left to be viewed."""
     count = len(options(question))
     numbers = {0: "", 1: "1, "}.get(count, f"1-{count}, ")
     yes = "y = allow once, " if one_allows(question) else ""
-    return f"answer [{numbers}{yes}d = deny, ? = help]: "
+    view = "v = view all, " if more else ""
+    return f"answer [{numbers}{yes}{view}d = deny, ? = help]: "
 
 
 def one_allows(question: Question) -> bool:

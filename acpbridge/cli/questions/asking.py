@@ -14,10 +14,27 @@ import anyio
 from acpbridge.cli import moments
 from acpbridge.cli.output import command_line, lines, styled, terminal_width
 from acpbridge.cli.questions.alert import alert
-from acpbridge.cli.questions.answers import HELP, Answer, Word, one_allows, parse, ways
+from acpbridge.cli.questions.answers import (
+    HELP,
+    Answer,
+    Word,
+    allows,
+    one_allows,
+    parse,
+    ways,
+)
 from acpbridge.cli.questions.colours import coloured
-from acpbridge.cli.questions.question import Question, how_decided, options, render, wrapped
+from acpbridge.cli.questions.folding import folded
+from acpbridge.cli.questions.question import (
+    TOLD,
+    Question,
+    how_decided,
+    how_long,
+    options,
+    render,
+)
 from acpbridge.cli.terminal.screen import Prompt, Screen
+from acpbridge.cli.terminal.wrapping import wrapped
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Effect
@@ -121,6 +138,8 @@ class Terminal:
         self._typing: anyio.CancelScope | None = None
         self._gone = ""
         self._mine = False
+        # Of the question that is asked: where it was shown in part only, all of it.
+        self._rest = ""
 
     async def asked(self, question: Question) -> None:
         """Put it behind those that wait to be asked."""
@@ -181,7 +200,9 @@ class Terminal:
         async with self._screen.prompt() as prompt:
             with anyio.CancelScope() as self._reading:
                 shown = render(question, now=moments.now(), place=place, width=columns())
-                await prompt.show(coloured(shown))
+                brief, hidden = folded(shown)
+                self._rest = shown if hidden else ""
+                await prompt.show(coloured(brief))
                 while not await self._answered(question, prompt):
                     pass
             if self._gone:
@@ -190,13 +211,20 @@ class Terminal:
 
     async def _answered(self, question: Question, prompt: Prompt) -> bool:
         """Ask once; False if it must be asked again."""
-        line = await prompt.line(ways(question))
+        line = await prompt.line(ways(question, more=bool(self._rest)))
         answer = Word.LATER if line is None else parse(line, question)
         if answer is Word.LATER:
             await prompt.show(styled(waits(question, self._home), fg="yellow"))
             return True
+        if answer is Word.ALL:
+            await self._show_rest(prompt, "that was all of it")
+            return False
         if answer is None or answer is Word.HELP:
             await prompt.show(HELP if answer else "that is none of the answers; ? lists them")
+            return False
+        if self._rest and allows(answer, question):
+            # Nobody approves what was not shown (row 12).
+            await self._show_rest(prompt, "a part was left out before; answer once more")
             return False
         confirm = None
         if answer.confirm:
@@ -205,6 +233,13 @@ class Terminal:
                 await prompt.show("not confirmed: nothing was answered")
                 return False
         return await self._send(question, answer, prompt, confirm)
+
+    async def _show_rest(self, prompt: Prompt, said: str) -> None:
+        """Show all of a question that was shown in part, and say so."""
+        rest, self._rest = self._rest, ""
+        if rest:
+            await prompt.show(coloured(rest))
+        await prompt.show(styled(said if rest else "all of it is shown above", fg="yellow"))
 
     async def _confirmed(self, question: Question, answer: Answer, prompt: Prompt) -> str | None:
         """Have a doubtful answer said once more, by the option's exact id; return that id."""
@@ -236,7 +271,11 @@ class Terminal:
             return error.code not in ("invalid_option", "confirmation_needed")
         finally:
             self._mine = False
+        if decision.get("told"):
+            await prompt.show(styled(TOLD, dim=True))
         if decision.get("reason") != "operator":
             said = f"it did not come to that: it was {how_decided(decision)}"
             await prompt.show(styled(said, fg="yellow"))
+        elif how_long(decision):
+            await prompt.show(styled(how_long(decision), fg="yellow"))
         return True

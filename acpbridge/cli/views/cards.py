@@ -12,7 +12,7 @@ from typing import Any, Final, TypeGuard
 
 from acpbridge.cli.moments import seconds, whole_seconds
 from acpbridge.cli.output import styled
-from acpbridge.cli.questions.question import DIFF_LIMIT, MARGIN
+from acpbridge.cli.questions.pieces import DIFF_LIMIT, MARGIN
 from acpbridge.cli.terminal.cells import ELLIPSIS, cut, cut_left, width_of
 from acpbridge.model.display import escape
 

@@ -9,14 +9,14 @@ from typing import Final
 
 from acpbridge.config.catalogue import CATALOGUE
 from acpbridge.model.permission import ToolKind
-from acpbridge.permissions.rules.globs import Parts, fold, match, split
+from acpbridge.permissions.rules.globs import Parts, Shape, fold, split
 
 OWN: Final = "builtin:acpbridge"
 AGENT: Final = "builtin:agent_settings"
 
 # Kinds that may write; what an unknown one does nobody knows.
 WRITING: Final = frozenset({ToolKind.EDIT, ToolKind.DELETE, ToolKind.MOVE, ToolKind.OTHER, None})
-_REMOVING: Final = WRITING - {ToolKind.EDIT}
+_REMOVING: Final = frozenset({ToolKind.DELETE, ToolKind.MOVE})
 
 _STARTUP: Final = (
     "bashrc bash_profile bash_login bash_logout bash_aliases profile zshrc zshenv zprofile zlogin"
@@ -81,13 +81,13 @@ _EVERYBODY: Final[Mapping[str, tuple[str, ...]]] = {
 _GIT: Final = ".git"
 
 
-def _by_first() -> Mapping[str, tuple[tuple[str, Parts], ...]]:
+def _by_first() -> Mapping[str, tuple[tuple[str, Shape], ...]]:
     """Return id and further components of each pattern by its first component."""
-    found: dict[str, dict[tuple[str, Parts], None]] = {}
+    found: dict[str, dict[tuple[str, Shape], None]] = {}
     for name, patterns in _EVERYBODY.items():
         for pattern in patterns:
             first, *rest = map(fold, pattern.split("/"))
-            found.setdefault(first, {})[name, tuple(rest)] = None
+            found.setdefault(first, {})[name, Shape.of(rest)] = None
     return {first: tuple(rest) for first, rest in found.items()}
 
 
@@ -118,7 +118,7 @@ def protected_parts(path: Parts, own: Iterable[Parts], *, removes: bool) -> str:
     for at, word in enumerate(path):
         first = "*.git" if word.endswith(_GIT) and word != _GIT else word
         for name, rest in _PATTERNS.get(first, ()):
-            if match(rest, path[at + 1 :]):
+            if rest.covers(path[at + 1 :]):
                 return name
     return ""
 

@@ -11,7 +11,8 @@ from acpbridge.model.permission import ToolKind
 from acpbridge.permissions.rules import hosts, words
 from acpbridge.permissions.rules.facts import Facts, PathFact
 from acpbridge.permissions.rules.globs import ROOT
-from acpbridge.permissions.rules.rule import Rule, Seen
+from acpbridge.permissions.rules.rule import Rule
+from acpbridge.permissions.rules.seen import Seen
 
 # Stands for a directory of the session; no real one is named so.
 _ROOT: Final = f"/{ROOT}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from acpbridge.model.permission import PermissionRequest, Source, ToolKind, ToolSubject
-from acpbridge.permissions.arguments import COMMAND_KEYS, CWD_KEYS, WRITING_KEYS, under
+from acpbridge.permissions.arguments import COMMAND_KEYS, CWD_KEYS, URL_KEYS, WRITING_KEYS, under
 from acpbridge.permissions.rules import hosts, places, words
 from acpbridge.permissions.rules.facts import Facts, PathFact
 from acpbridge.permissions.rules.globs import split
@@ -19,6 +19,9 @@ Resolve = Callable[[str], str | None]
 """Returns a path, absolute, with all symlinks of the part that exists followed; None if it
 cannot."""
 
+# Of an unknown kind it is read too: a rule that denies may know it.
+_RUNNING: Final = frozenset({ToolKind.EXECUTE, ToolKind.OTHER, None})
+_FETCHING: Final = frozenset({ToolKind.FETCH, ToolKind.OTHER, None})
 # Those by whose name nothing is changed.
 _LOOKING: Final = frozenset({ToolKind.READ, ToolKind.SEARCH, ToolKind.THINK})
 
@@ -51,9 +54,9 @@ def facts_of(request: PermissionRequest, resolve: Resolve, home: str = "") -> Fa
         kind=kind,
         tool=subject.tool or None,
         server=subject.server or None,
-        argv=_argv(subject, roots, resolve) if kind is ToolKind.EXECUTE else None,
+        argv=_argv(subject, roots, resolve) if kind in _RUNNING else None,
         paths=paths,
-        host=hosts.the_host(subject.raw_input) if kind is ToolKind.FETCH else None,
+        host=hosts.the_host(subject.raw_input) if kind in _FETCHING else None,
         roots=roots,
         spelled=spelled,
         excess=excess,
@@ -66,6 +69,8 @@ def kind_of(subject: ToolSubject) -> ToolKind | None:
         return None
     kind, raw = subject.kind, subject.raw_input
     if kind not in (ToolKind.EXECUTE, ToolKind.OTHER) and _has(raw, COMMAND_KEYS):
+        return None
+    if kind not in (ToolKind.FETCH, ToolKind.EXECUTE, ToolKind.OTHER) and _has(raw, URL_KEYS):
         return None
     diff = any(block.get("type") == "diff" for block in subject.content)
     writes = diff or (subject.source is Source.AGENT and _has(raw, WRITING_KEYS))
@@ -80,19 +85,24 @@ def _has(raw_input: Any, keys: tuple[str, ...]) -> bool:
 
 def _argv(subject: ToolSubject, roots: tuple[str, ...], resolve: Resolve) -> tuple[str, ...] | None:
     argv = words.argv_of(subject)
-    # What a name means depends on the directory: one outside the session's is the agent's choice.
+    # What a name means depends on the directory: one outside the session's is the agent's choice,
+    # and so is a program that is named by its place below another.
+    by_place = argv is not None and "/" in argv[0] and not argv[0].startswith("/")
     for cwd in set(under(subject.raw_input, CWD_KEYS)):
         if argv is None or not cwd.startswith("/") or places.doubtful(cwd, subject.kind):
             return None
         found = resolve(cwd)
-        if found is None or not any(_within(found, root) for root in roots):
+        within = roots[:1] == (found,) if by_place else _within_any(found, roots)
+        if not within:
             return None
     return argv
 
 
-def _within(path: str, root: str) -> bool:
-    parts = split(root)
-    return split(path)[: len(parts)] == parts
+def _within_any(path: str | None, roots: tuple[str, ...]) -> bool:
+    if path is None:
+        return False
+    parts = split(path)
+    return any(parts[: len(root)] == root for root in map(split, roots))
 
 
 class _Looked:

@@ -1,7 +1,8 @@
 """Paths and the patterns that rules have for them, compared by component, never as text.
 
-`*` stands for any part of one component, `**` alone for any number of whole ones. Matching takes
-time in proportion to the product of both lengths at worst, whatever the pattern.
+`*` stands for any part of one component, `**` alone for any number of whole ones. What stands
+before the first `**` and behind the last is compared in its place; only between two of them is
+anything searched for, each piece at its first place, so that no pattern goes back.
 """
 
 import unicodedata
@@ -20,6 +21,40 @@ Parts = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """The components of a pattern, cut at each `**`."""
+
+    pieces: tuple[Parts, ...]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "Shape":
+        """Cut components up."""
+        pieces: list[list[str]] = [[]]
+        for word in words:
+            if word == _ANY:
+                pieces.append([])
+            else:
+                pieces[-1].append(word)
+        return cls(tuple(map(tuple, pieces)))
+
+    def covers(self, path: Parts) -> bool:
+        """Tell whether a path, as components, is meant."""
+        first, *between = self.pieces
+        size = len(first)
+        if not between:
+            return len(path) == size and _fit(first, path, 0)
+        last = between.pop()
+        at, end = size, len(path) - len(last)
+        if at > end or not _fit(first, path, 0) or not _fit(last, path, end):
+            return False
+        for piece in between:
+            while at + len(piece) <= end and not _fit(piece, path, at):
+                at += 1
+            at += len(piece)
+        return at <= end
+
+
+@dataclass(frozen=True, slots=True)
 class Glob:
     """A rule's pattern of paths.
 
@@ -27,20 +62,28 @@ class Glob:
         text: as it is written.
         in_root: whether it begins at a directory of the session, else at `/`.
         parts: its components behind that.
+        exact: what they cover.
         folded: the same, to be compared with folded paths.
     """
 
     text: str
     in_root: bool
     parts: Parts
-    folded: Parts
+    exact: Shape
+    folded: Shape
 
     def covers(self, path: Parts, roots: Sequence[Parts], *, folded: bool = False) -> bool:
         """Tell whether a path is meant; `folded` if path and roots are."""
-        parts = self.folded if folded else self.parts
+        shape = self.folded if folded else self.exact
         if not self.in_root:
-            return match(parts, path)
-        return any(path[: len(root)] == root and match(parts, path[len(root) :]) for root in roots)
+            return shape.covers(path)
+        return any(path[: len(root)] == root and shape.covers(path[len(root) :]) for root in roots)
+
+    @property
+    def landmark(self) -> str | None:
+        """A component, folded, that every path has which is meant; None: there is none."""
+        plain = (word for piece in reversed(self.folded.pieces) for word in reversed(piece))
+        return next((word for word in plain if "*" not in word), None)
 
 
 def glob(text: str, home: str) -> Glob:
@@ -70,7 +113,7 @@ def glob(text: str, home: str) -> Glob:
             raise ValueError("only * within a component and ** as a whole one are known")
         if hides(word):
             raise ValueError("it holds a character that cannot be seen; remove it")
-    return Glob(text, in_root, tuple(words), tuple(map(fold, words)))
+    return Glob(text, in_root, tuple(words), Shape.of(words), Shape.of(tuple(map(fold, words))))
 
 
 def split(path: str) -> Parts:
@@ -88,26 +131,12 @@ def fold(word: str) -> str:
     """Return a word as a file system that ignores case, form and invisible marks may see it."""
     if word.isascii() and word.isprintable():
         return word.lower()
-    seen = "".join(char for char in word if char.isprintable() or not hides(char))
+    seen = "".join(char for char in word if not hides(char)) if hides(word) else word
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", seen).casefold())
 
 
-def match(pattern: Parts, path: Parts) -> bool:
-    """Match components; at a mismatch only the last `**` has to take one more."""
-    at = here = 0
-    again, taken = -1, 0
-    while here < len(path):
-        if at < len(pattern) and pattern[at] == _ANY:
-            again, taken = at, here
-            at += 1
-        elif at < len(pattern) and _fits(pattern[at], path[here]):
-            at, here = at + 1, here + 1
-        elif again >= 0:
-            taken += 1
-            at, here = again + 1, taken
-        else:
-            return False
-    return all(part == _ANY for part in pattern[at:])
+def _fit(piece: Parts, path: Parts, at: int) -> bool:
+    return all(_fits(word, path[at + place]) for place, word in enumerate(piece))
 
 
 def _fits(pattern: str, word: str) -> bool:

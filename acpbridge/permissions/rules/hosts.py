@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from acpbridge.permissions.rules.places import MOST_VALUES
+
 # Addresses of the web are some hundred characters; programs refuse them beyond some thousand.
 LONGEST_URL: Final = 8192
 LONGEST_HOST: Final = 253
@@ -17,7 +19,6 @@ _URL: Final = re.compile(r"(https?)://([^/?#]*)(?:[/?#].*)?", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 _DEFAULT_PORT: Final = {"http": ":80", "https": ":443"}
 _IPV4: Final = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
-_MOST_VALUES: Final = 200_000
 
 
 def is_host(text: str) -> bool:
@@ -56,6 +57,6 @@ def the_host(raw_input: Any) -> str | None:
             waiting.extend(value.values())
         elif isinstance(value, list | tuple):
             waiting.extend(value)
-        if len(hosts) > 1 or seen > _MOST_VALUES:
+        if len(hosts) > 1 or seen > MOST_VALUES:
             return None
     return hosts.pop() if hosts else None

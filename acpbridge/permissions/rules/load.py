@@ -22,8 +22,9 @@ from acpbridge.model.permission import ToolKind
 from acpbridge.permissions.rules import examples
 from acpbridge.permissions.rules.globs import Glob, glob
 from acpbridge.permissions.rules.hosts import is_host
-from acpbridge.permissions.rules.rule import Argv, Rule
+from acpbridge.permissions.rules.rule import Rule
 from acpbridge.permissions.rules.rulebook import Rulebook
+from acpbridge.permissions.rules.seen import Argv
 from acpbridge.permissions.verdict import Ruling
 
 # Each takes some microseconds of every question; people have some dozens.
@@ -85,6 +86,7 @@ def parse(text: str, name: str, home: str) -> Rulebook:
         BridgeError: `config_error`, with file, line and key.
     """
     source = yamltext.read(text, name)
+    _refuse_nothing(source)
     try:
         file = _File.model_validate(source.value)
     except ValidationError as error:
@@ -94,6 +96,19 @@ def parse(text: str, name: str, home: str) -> Rulebook:
     rules = tuple(_Reader(source, home, n).rule(row) for n, row in enumerate(file.rules))
     _check_ids(source, rules)
     return Rulebook(rules, hashlib.sha256(text.encode()).hexdigest())
+
+
+def _refuse_nothing(source: yamltext.Text) -> None:
+    """Refuse a key without a value: a matcher that is empty would be about everything.
+
+    A lone `~`, which looks like a home directory, is how YAML writes nothing.
+    """
+    rows = source.value.get("rules") if isinstance(source.value, dict) else None
+    for number, row in enumerate(rows if isinstance(rows, list) else ()):
+        for key, value in row.items() if isinstance(row, dict) else ():
+            if value is None:
+                problem = "it has no value; give one (`~` alone needs quotes), or remove the key"
+                raise source.error(("rules", number, key), problem)
 
 
 def _check_ids(source: yamltext.Text, rules: Sequence[Rule]) -> None:
@@ -128,6 +143,9 @@ class _Reader:
             hosts=self._hosts(row.host),
             line=self._source.lines.get(self._here, 0),
         )
+        if rule.effect is Ruling.ALLOW and not rule.says_what:
+            problem = "an allow needs one of toolKind, toolName, mcpServer, path, argv, host"
+            raise self._source.error(self._here, problem)
         for key, found, meant in (("match", row.match, True), ("notMatch", row.not_match, False)):
             for number, example in enumerate(found):
                 problem = examples.problem(rule, example, self._home, meant=meant)

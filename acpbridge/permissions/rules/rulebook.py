@@ -8,15 +8,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from acpbridge.model.permission import ToolKind
 from acpbridge.permissions.rules import builtin
 from acpbridge.permissions.rules.facts import Facts
 from acpbridge.permissions.rules.globs import Parts, fold, split
-from acpbridge.permissions.rules.rule import Rule, Seen
+from acpbridge.permissions.rules.index import Index
+from acpbridge.permissions.rules.rule import Rule
+from acpbridge.permissions.rules.seen import Seen
 from acpbridge.permissions.verdict import NO_MATCH, Ruling, Verdict
 
 TOO_MANY_PATHS: Final = "builtin:too_many_paths"
+SESSION_ROOT: Final = "builtin:session_root"
 UNKNOWN_PATH: Final = "builtin:unknown_path"
-# In front of the id of the built-in rule that an argument of a command touches.
+FETCHED_TO: Final = "builtin:fetch_names_path"
+# Behind the id of the built-in rule that an argument of a command touches.
 _ARGUMENT: Final = "_argument"
 
 
@@ -34,6 +39,10 @@ class Rulebook:
     sha256: str = ""
     own: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Prepare for questions: none of them should have to wait for it."""
+        assert self._indexes
+
     def judge(self, facts: Facts) -> Verdict:
         """Return what the rules come to, and the id of the first that decides."""
         seen = Seen(facts)
@@ -50,6 +59,12 @@ class Rulebook:
         doubt = self._keeps_from_allowing(seen)
         return Verdict(Ruling.ASK, doubt) if doubt else Verdict(Ruling.ALLOW, rule.id)
 
+    def about(self, facts: Facts) -> list[Rule]:
+        """Return the user's rules that are about a request, the strictest first."""
+        seen = Seen(facts)
+        found = [rule for rule in self.rules if rule.holds(seen)]
+        return [rule for effect in Ruling for rule in found if rule.effect is effect]
+
     def guarding(self, *own: str) -> "Rulebook":
         """Return the same rules with directories of this acpbridge that nobody writes."""
         return replace(self, own=tuple(dict.fromkeys((*self.own, *own))))
@@ -60,13 +75,11 @@ class Rulebook:
         return replace(self, rules=rules)
 
     def _first(self, effect: Ruling, seen: Seen) -> Rule | None:
-        return next((rule for rule in self._by_effect[effect] if rule.holds(seen)), None)
+        return self._indexes[effect].first(seen)
 
     @cached_property
-    def _by_effect(self) -> dict[Ruling, tuple[Rule, ...]]:
-        return {
-            effect: tuple(rule for rule in self.rules if rule.effect is effect) for effect in Ruling
-        }
+    def _indexes(self) -> dict[Ruling, Index]:
+        return {effect: Index(effect, self.rules) for effect in Ruling}
 
     @cached_property
     def _own(self) -> tuple[Parts, ...]:
@@ -80,6 +93,10 @@ class Rulebook:
         if facts.excess:
             return TOO_MANY_PATHS
         removes = builtin.removes(facts.kind)
+        if removes and any(
+            root[: len(path)] == path for path in seen.readings for root in seen.folded_roots
+        ):
+            return SESSION_ROOT
         found = (
             builtin.protected_parts(path, self._own, removes=removes) for path in seen.readings
         )
@@ -90,6 +107,8 @@ class Rulebook:
         facts = seen.facts
         if facts.kind in builtin.WRITING:
             return UNKNOWN_PATH if seen.unknown_paths else ""
+        if facts.kind is ToolKind.FETCH and facts.paths is not None:
+            return FETCHED_TO  # a fetch may write what it got
         for word in _arguments(facts):
             path = tuple(map(fold, split(word)))
             found = builtin.protected_parts(path, self._own, removes=True)

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from acpbridge.daemon import textfile
+from acpbridge.daemon import textfile, trust
 from acpbridge.daemon.paths import Paths, find
 from acpbridge.daemon.policyfile import PolicyFile
 from acpbridge.errors import BridgeError
@@ -263,6 +263,21 @@ def test_row_30_a_link_to_what_cannot_be_trusted_is_refused(
     message = refused(paths).message
     assert str(target.parent) in message or "leads nowhere" in message
     assert file.again().in_force.broken
+
+
+def test_row_30_a_file_that_is_swapped_after_the_look_is_refused(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(paths, ALLOW)
+    look = trust.doubt
+
+    def swapped(path: Path) -> trust.Doubt | None:
+        found = look(path)
+        path.chmod(0o666)
+        return found
+
+    monkeypatch.setattr(trust, "doubt", swapped)
+    assert "can be written by other users" in refused(paths).message
 
 
 @as_root

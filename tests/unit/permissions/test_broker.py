@@ -30,7 +30,7 @@ from acpbridge.model.permission import (
     ToolSubject,
 )
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.permissions import broker as broker_module
+from acpbridge.permissions import recorder, settled
 from acpbridge.permissions.audit import Audit, verify
 from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.permissions.policy import still_valid
@@ -351,7 +351,7 @@ async def test_row_22_answers_to_what_is_not_open_are_errors(tmp_path: Path) -> 
 async def test_row_22_only_so_many_settled_questions_are_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_module, "REMEMBERED", 2)
+    monkeypatch.setattr(settled, "REMEMBERED", 2)
     async with desk(tmp_path) as at:
         for id in ("q1", "q2", "q3"):
             await at.ask(request(id, rule=OnPermission.DENY))
@@ -501,7 +501,7 @@ async def test_row_32_with_a_full_disk_a_denial_stays_one(tmp_path: Path) -> Non
 async def test_row_32_a_disk_that_hangs_counts_as_one_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_module, "AUDIT_SECONDS", 0.05)
+    monkeypatch.setattr(recorder, "AUDIT_SECONDS", 0.05)
     token, release = anyio.lowlevel.current_token(), anyio.Event()
 
     def hang(point: str) -> None:

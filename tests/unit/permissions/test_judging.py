@@ -76,7 +76,7 @@ def judge_by(
     async def current() -> Policy:
         return Policy(rules, broken=broken)
 
-    return Judging(current, lambda _: granted, seconds=seconds)
+    return Judging(current, lambda _request, _facts: granted, seconds=seconds)
 
 
 async def ruled(judge: Judging, one: PermissionRequest | None = None) -> tuple[Ruling, str]:
@@ -284,7 +284,7 @@ async def test_row_31_a_grant_that_raises_denies() -> None:
     async def current() -> Policy:
         return Policy(ASK_EVERYTHING)
 
-    def grants(_: PermissionRequest) -> Verdict | None:
+    def grants(_request: PermissionRequest, _facts: Facts) -> Verdict | None:
         raise KeyError("q1")
 
     assert await Judging(current, grants).judge(request()) == failed("error:rules")

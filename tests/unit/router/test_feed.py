@@ -51,6 +51,21 @@ class Asked:
         return QuestionWatcher(self.feed, who)
 
 
+async def test_a_watcher_of_some_sessions_is_told_of_no_other() -> None:
+    asked = Asked()
+    watcher = QuestionWatcher(asked.feed, OPERATOR, lambda key: key == MINE)
+    asked.ask("one")
+    asked.ask("other", OTHER)
+    assert told(await read(watcher)) == [("open_questions", ["one"]), ("permission_asked", "one")]
+    asked.decide("other")
+    asked.ask("another", OTHER)
+    asked.decide("one")
+    assert told(await read(watcher)) == [("permission_decided", "one")]
+    # Nor does wanting one let anybody see it.
+    stranger = QuestionWatcher(asked.feed, Requester(Role.AGENT, MINE), lambda _key: True)
+    assert told(await read(stranger)) == [("open_questions", [])]
+
+
 async def read(watcher: QuestionWatcher) -> list[dict[str, Any]]:
     with anyio.fail_after(30):
         return [json.loads(line) for line in await watcher.read()]

@@ -26,6 +26,13 @@ def test_a_session_is_attended_as_long_as_a_person_looks_at_it() -> None:
     assert not presence.attended(KEY)
 
 
+def test_who_follows_a_session_is_asked_for_all_below_it() -> None:
+    presence = Presence()
+    presence.attend(str(KEY), person("c1"))
+    assert presence.attended(OTHER, (SessionKey.main(AgentId("between")), KEY))
+    assert not presence.attended(OTHER, ())
+
+
 def test_an_agent_cannot_keep_a_person_from_being_called() -> None:
     presence = Presence()
     presence.attend("", Requester(Role.AGENT, KEY, client_id="c1"))

@@ -35,6 +35,7 @@ ROW = {
     "queueDepth",
     "pendingPermissions",
     "questions",
+    "questionsBelow",
     "mode",
     "asks",
     "bypass",

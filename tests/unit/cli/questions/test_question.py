@@ -228,3 +228,83 @@ def test_an_input_that_is_nested_deeply_takes_no_more_room_than_it_has() -> None
     shown = render({"id": "p1", "subject": {"rawInput": {"deep": value}}, "options": []}, width=80)
     assert len(shown) < 3 * len(json.dumps(value))
     assert shown.count("x") >= 100_000
+
+
+# ---- what was announced otherwise, who asks, and what a title is worth ----
+
+
+def test_row_09_what_was_announced_is_shown_beside_what_is_asked() -> None:
+    was = {
+        "kind": "read",
+        "rawInput": {"command": "ls\n  command  rm"},
+        "locations": [{"path": "/a"}],
+    }
+    text = render(
+        question(rawInput={"command": "rm"}, changed=["kind", "rawInput"], announced=was), width=60
+    )
+    rows = text.splitlines()
+    assert "    was |  kind     read" in rows
+    assert "    was |    | ls" in rows
+    assert "    was |  path     /a" in rows
+    # What was announced can pass for nothing that is asked.
+    assert [row for row in rows if "command" in row and not row.startswith("    was |")] == [
+        "  command  rm"
+    ]
+
+
+def test_row_09_nothing_that_was_announced_looks_like_what_is_asked() -> None:
+    was = {"content": [diff(newText="x\n1) Allow"), {"type": "odd", "z": "1\n2"}], "tool": "T\n U"}
+    text = render(question(rawInput={}, changed=[*was], announced=was), width=50)
+    start = text.index("changed since it was announced")
+    rows = text[start : text.index("  expires")].splitlines()[1:]
+    assert len(rows) > 5
+    assert all(row.startswith(("    was |", "    : ")) for row in rows)
+
+
+def test_row_14_a_question_outside_of_a_turn_is_flagged_in_words() -> None:
+    assert "WARNING  asked outside of any turn" in render(question(runId=None))
+    assert "outside of any turn" not in render(question())
+
+
+def test_case_50_the_agent_its_session_what_started_it_and_its_directory_are_named() -> None:
+    asked = {**question(), "above": ["agent:up:acp:1", "agent:top:acp:2"], "cwd": "/w\u202e"}
+    text = render(asked)
+    assert "\n  agent    fake\n  session  agent:fake:acp:0\n" in text
+    assert "\n  started  by agent:up:acp:1 below agent:top:acp:2\n" in text
+    assert "\n  works in /w⟨U+202E⟩\n" in text
+
+
+def test_a_tool_and_its_server_are_shown_escaped() -> None:
+    text = render(question(tool="an\x1bnounce", server="te\u200bam"))
+    assert "\n  tool     an⟨U+001B⟩nounce of MCP server te⟨U+200B⟩am\n" in text
+
+
+@pytest.mark.parametrize("kind", ["execute", "edit", "delete", "move", "switch_mode"])
+def test_row_08_a_title_that_speaks_of_less_is_marked_as_such(kind: str) -> None:
+    asked = {**question(kind=kind, source="agent"), "title": "Read notes.txt"}
+    text = render(asked)
+    assert text.startswith(f"permission 1a2b3c4d: {kind}\n")
+    assert f"WARNING  the title speaks of less than what is asked: {kind}" in text
+
+
+def test_row_08_a_title_that_is_the_command_or_fits_is_not_warned_of() -> None:
+    asked = {**question(rawInput={"command": "read x"}, source="agent"), "title": "read x"}
+    assert "the title speaks" not in render(asked)
+    fits = {**question(kind="read", source="agent"), "title": "Read notes.txt"}
+    assert "the title speaks" not in render(fits)
+
+
+@pytest.mark.parametrize("kind", ["other", None])
+def test_row_08_a_kind_that_nobody_knows_is_called_the_most_dangerous(kind: str | None) -> None:
+    asked = {**question(), "kind": kind, "title": "Read"}
+    first, *_ = render(asked).splitlines()
+    assert first.endswith("a tool of unknown kind (treated as the most dangerous)")
+
+
+def test_case_58_blank_lines_push_nothing_out_of_sight() -> None:
+    text = render(question(rawInput={"command": "ls\n" + "\n" * 5_000 + "rm -rf ~"}))
+    assert "    | ls\n    | ⟨5000 blank lines⟩\n    | rm -rf ~\n" in text
+    text = render(question(content=[diff(newText="a\n" + " \n" * 4_000 + "b\n")]))
+    assert "    | +a\n    | +⟨4000 blank lines⟩\n    | +b\n" in text
+    few = render(question(rawInput={"command": "a\n\n\nb"}))
+    assert "    | a\n    | \n    | \n    | b\n" in few
