@@ -107,6 +107,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
+    "no_such_grant": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is in force: acpbridge permissions grants."
+    ),
     "ambiguous_key": ErrorKind(
         INVALID_PARAMS, EXIT_NOT_FOUND, "Give more of the key, as acpbridge sessions prints it."
     ),
@@ -128,7 +131,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         "End a child, or raise limits.maxDepth or limits.maxChildrenPerSession.",
     ),
     "already_resolved": ErrorKind(
-        INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: the question has been answered."
+        INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: what it says of the question stands."
     ),
     "invalid_option": ErrorKind(
         INVALID_PARAMS, EXIT_USAGE, "Answer with --option and one of the ids that were offered."
@@ -138,6 +141,16 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     ),
     "permission_denied": ErrorKind(
         INVALID_REQUEST, EXIT_DENIED, "Run it as the operator, outside every supervised agent."
+    ),
+    # Files that an agent has read or written by us.
+    "no_such_file": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "Name a file that exists, or write it first."
+    ),
+    "file_failed": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Look at the file that it names."),
+    "no_such_terminal": ErrorKind(
+        RESOURCE_NOT_FOUND,
+        EXIT_NOT_FOUND,
+        "Have one made by terminal/create; a released one is gone.",
     ),
     # Messages.
     "message_too_large": ErrorKind(

@@ -216,11 +216,10 @@ class Redactor:
         """Learn a variable of an environment, if its name says that it is a secret."""
         if _SECRET_NAME.search(name) is None:
             return
-        for form in {value, value.strip()}:
-            if len(form) >= SHORTEST_VALUE:
-                self._values[form] = _spelt(form)
-                if form[:TELLING] not in self._hints:
-                    self._hints = (*self._hints, form[:TELLING])
+        forms = {form for form in (value, value.strip()) if len(form) >= SHORTEST_VALUE}
+        # Another thread may be going through those that there are: they stay as they are.
+        self._values = {**self._values, **{form: _spelt(form) for form in forms}}
+        self._hints = tuple(dict.fromkeys((*self._hints, *(form[:TELLING] for form in forms))))
 
     @property
     def has_lines(self) -> bool:

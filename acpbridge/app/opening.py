@@ -6,8 +6,7 @@ Above are `daemon`, and `embed` in somebody's program.
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -16,6 +15,7 @@ import structlog
 
 from acpbridge import logs
 from acpbridge.app.policing import Policing
+from acpbridge.app.recovering import recover
 from acpbridge.app.setup import Base, Setup
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
@@ -26,9 +26,11 @@ from acpbridge.controller.sweep import Swept, sweep
 from acpbridge.daemon import killed
 from acpbridge.daemon.system import RandomIds
 from acpbridge.errors import BridgeError
+from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision, PermissionRequest, Question
-from acpbridge.permissions.audit import Audit, last_decisions
+from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
+from acpbridge.permissions.grants import Grants
 from acpbridge.permissions.judging import Judging
 from acpbridge.redact import Redactor
 from acpbridge.router.places import Places
@@ -45,6 +47,9 @@ from acpbridge.transport.helpers import kernel
 
 log = structlog.get_logger(__name__)
 
+# The start and the end wait for the audit's disk for so long at most. Seconds.
+_TELL_SECONDS = 2.0
+
 
 class _Sink:
     """Takes what the broker tells before there is a router to tell it to."""
@@ -58,6 +63,9 @@ class _Sink:
         self.router.asked(question)
         if self.errands is not None and not self.router.attended(question.request.session):
             self.errands.call(question)
+
+    def attended(self, key: SessionKey) -> int:
+        return 0 if self.router is None else self.router.attended(key)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         if self.router is not None:
@@ -100,14 +108,14 @@ async def open_router(
         errands = _errands(base, supervisor)
         async with _ledger(base) as ledger, session_log, supervisor, errands:
             now = base.clock.wall().isoformat(timespec="milliseconds")
-            decided = partial(last_decisions, paths.audit)
-            await ledger.recover(now, killed.noted(paths.killed), decided)
+            await recover(ledger, audit, paths, now)
             killed.forget(paths.killed, faults)
             sink = _Sink()
             policing = Policing(setup.policy, audit.note)
             await policing.shown()  # the audit has it from the start
-            broker = _broker(base, audit, sink, Judging(policing.current))
+            broker = _broker(base, audit, sink, policing)
             services = _services(base, ledger, session_log, supervisor, broker)
+            services = replace(services, audited=audit.note, attended=sink.attended)
             around = Surroundings(
                 daemon=setup.info,
                 config=base.config,
@@ -118,9 +126,24 @@ async def open_router(
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands
-                yield Opened(router, supervisor, audit)
+                await _tell(audit, base, "daemon_started")
+                try:
+                    yield Opened(router, supervisor, audit)
+                finally:
+                    await _tell(audit, base, "daemon_stopped")
     finally:
         audit.close()
+
+
+async def _tell(audit: Audit, base: Base, kind: str) -> None:
+    """Have the audit know since when, and until when, it has all that happened."""
+    info = base.setup.info
+    fields = {"pid": info.pid, "version": info.version, "epoch": info.epoch}
+    with anyio.move_on_after(_TELL_SECONDS, shield=True):
+        try:
+            await audit.note(kind, {**fields, "torn_bytes": audit.torn_bytes})
+        except BridgeError as error:
+            log.warning("the audit was not told", kind=kind, code=error.code)
 
 
 async def _end_the_earlier(base: Base, containment: ShimContainment) -> Swept:
@@ -176,12 +199,15 @@ def _errands(base: Base, supervisor: Supervisor) -> Errands:
     )
 
 
-def _broker(base: Base, audit: Audit, sink: _Sink, judging: Judging) -> PermissionBroker:
+def _broker(base: Base, audit: Audit, sink: _Sink, policing: Policing) -> PermissionBroker:
+    config = base.setup.configuration.current
+    grants = Grants(base.clock, lambda: config().limits.grant_seconds)
     return PermissionBroker(
         audit,
         base.clock,
-        judge=judging.judge,
-        deadline=base.setup.configuration.current().limits.permission_seconds,
+        judge=Judging(policing.current, grants.verdict).judge,
+        grants=grants,
+        deadline=config().limits.permission_seconds,
         on_asked=sink.asked,
         on_decided=sink.decided,
         faults=base.setup.faults,
@@ -196,7 +222,9 @@ def _services(
     broker: PermissionBroker,
 ) -> Services:
     config = base.setup.configuration.current
-    runtime = AcpRuntime(supervisor, config().limits.max_message_bytes)
+    runtime = AcpRuntime(
+        supervisor, config().limits.max_message_bytes, base.setup.faults, base.learn
+    )
     own = {name: PythonRuntime(agent) for name, agent in base.setup.agents.items()}
     return Services(
         ledger=ledger,

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from acpbridge.cli.output import command_line, lines
-from acpbridge.cli.questions.asking import Asking
+from acpbridge.cli.questions.asking import Asking, columns
+from acpbridge.cli.terminal.wrapping import marked
 from acpbridge.cli.views.reading import decided
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
@@ -74,4 +75,5 @@ class Below:
         elif kind == "permission_decided":
             self._open.discard(name)
             await self._asking.decided(event)
-            await self._say(f"{decided(event)} for {' '.join(lines(str(event.get('key'))))}")
+            what = f"{decided(event)} for {' '.join(lines(str(event.get('key'))))}"
+            await self._say(marked(what, columns() - 1))

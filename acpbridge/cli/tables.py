@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from acpbridge.cli.moments import NOTHING, age, now, seconds_between
-from acpbridge.model.display import escape
+from acpbridge.cli.terminal.wrapping import cells, wrapped
+from acpbridge.model.display import clip, escape
 
 Row = Mapping[str, Any]
 
 # Columns of `sessions` that say something of those sessions only that have a process.
 _MAY_BE_LEFT_OUT: Final = ("MODE", "TURN", "QUEUED", "ASKED")
+
+# Of a title that only names a question; `permissions` has all of it. Characters.
+TITLE: Final = 200
 
 _UNITS: Final = ("B", "K", "M", "G", "T")
 
@@ -41,16 +45,26 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int = 0) ->
         return lines
     names = [name.lower() for name in head[1:]]
     out = []
-    for first, *cells in rows:
-        facts = ", ".join(f"{name} {cell}" for name, cell in zip(names, cells, strict=True))
+    for first, *rest in rows:
+        facts = ", ".join(f"{name} {cell}" for name, cell in zip(names, rest, strict=True))
         out += [first, *hanging(facts, width)]
     return out
 
 
-def hanging(text: str, width: int, indent: str = "  ") -> list[str]:
-    """Return an indented text as lines that fit a terminal, 0 columns for none."""
-    if not width or len(indent + text) <= width:
+def hanging(text: str, width: int, indent: str = "  ", mark: str = "  ") -> list[str]:
+    """Return an indented text as lines that fit a terminal, 0 columns for none.
+
+    Args:
+        text: one line.
+        width: of the terminal.
+        indent: before all of them.
+        mark: after that, before all but the first.
+    """
+    if not width or cells(indent + text) <= width:
         return [indent + text]
+    if not text.isascii():
+        first, *rest = wrapped([indent + text], width)
+        return [first, *rest]
     import textwrap  # seldom needed
 
     room = max(width, len(indent) + 3)
@@ -58,7 +72,7 @@ def hanging(text: str, width: int, indent: str = "  ") -> list[str]:
         text,
         room,
         initial_indent=indent,
-        subsequent_indent=indent + "  ",
+        subsequent_indent=indent + mark,
         break_on_hyphens=False,
     )
 
@@ -161,7 +175,7 @@ def state(row: Row, at: str = "") -> str:
 def status_text(status: Row, questions: Sequence[Row] = (), width: int = 0) -> str:
     """Return what `status` shows: the daemon, each session with its tree, what waits, warnings."""
     at = status.get("observedAt") or now()
-    out = daemon_lines(status.get("daemon"), at)
+    out = [*daemon_lines(status.get("daemon"), at), *_policy_lines(status.get("policy"))]
     for row in status.get("sessions", ()):
         of_it = [q for q in questions if row.get("key") in (q.get("sessionKey"), *_above(q))]
         out += ["", *_session_lines(row, of_it, at, width)]
@@ -194,6 +208,15 @@ def daemon_lines(daemon: Row | None, at: str) -> list[str]:
     ]
 
 
+def _policy_lines(policy: Row | None) -> list[str]:
+    """Return which rules are in force; nothing where there is no file, so that all is asked."""
+    if not policy or not (policy.get("sha256") or policy.get("problem")):
+        return []
+    count, sha256 = policy.get("rules"), str(policy.get("sha256"))[:12]
+    state = "BROKEN, what denies is kept" if policy.get("problem") else f"sha256 {shown(sha256)}"
+    return [f"policy {shown(policy.get('path'))}, {count} rules, {state}"]
+
+
 def _session_lines(row: Row, questions: Sequence[Row], at: str, width: int) -> list[str]:
     facts = [
         ("state", state(row, at)),
@@ -214,13 +237,14 @@ def _session_lines(row: Row, questions: Sequence[Row], at: str, width: int) -> l
     if error:
         facts.append(("last error", f"{shown(error.get('code'))}: {shown(error.get('message'))}"))
     for question in questions:
-        what = f"{shown(question.get('kind'))}: {shown(question.get('title'))}"
+        title = clip(shown(question.get("title")), TITLE)
+        what = f"{shown(question.get('kind'))}: {title}"
         if question.get("sessionKey") != row.get("key"):
             what = f"of {shown(question.get('sessionKey'))}, which it started: {what}"
         facts.append((f"question {shown(question.get('id'))}", what))
     out = [shown(row.get("key"))]
     for line in columns(facts):
-        out += hanging(line, width)
+        out += hanging(line, width, mark=": ")  # much of it are an agent's words
     return out + [f"  {line}" for line in tree_lines(row.get("processes", ()), at)]
 
 

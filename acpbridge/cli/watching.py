@@ -10,11 +10,12 @@ import anyio
 
 from acpbridge.cli import moments
 from acpbridge.cli.interrupts import obey
-from acpbridge.cli.output import on_terminal, say
+from acpbridge.cli.output import on_terminal, say, terminal_width
 from acpbridge.cli.questions.alert import alert
-from acpbridge.cli.questions.asking import Terminal
+from acpbridge.cli.questions.asking import Terminal, columns
 from acpbridge.cli.questions.question import render
 from acpbridge.cli.terminal.screen import screen_of
+from acpbridge.cli.terminal.wrapping import marked
 from acpbridge.cli.terminal.writer import Writer
 from acpbridge.cli.views.reading import decided
 from acpbridge.daemon.client import DaemonClient, EventLine, Events, connect
@@ -77,7 +78,7 @@ class Watch:
                         await terminal.asked(event)
                     elif kind == "permission_decided":
                         await terminal.decided(event)
-                        await screen.say(decided(event))
+                        await screen.say(marked(decided(event), columns() - 1))
 
     async def _print(self, client: DaemonClient, events: Events) -> None:
         out = Writer(sys.stdout.fileno())
@@ -93,5 +94,7 @@ class Watch:
 
 def _text(line: EventLine) -> str:
     if line.value.get("type") == "permission_asked":
-        return render(line.value, now=moments.now()) + "\n"
-    return decided(line.value) + "\n" if line.value.get("type") == "permission_decided" else ""
+        return render(line.value, now=moments.now(), width=terminal_width()) + "\n"
+    if line.value.get("type") == "permission_decided":
+        return marked(decided(line.value), terminal_width()) + "\n"
+    return ""

@@ -30,6 +30,14 @@ _NOT_COMMON: Final = frozenset({"XDG_RUNTIME_DIR"})
 
 _ENDPOINT: Final = re.compile(r".*_BASE_URL")
 
+# The same for the commonest shells and languages, of a command that an agent has us run: what the
+# agent itself is given by its user may hold some of them.
+_STEERS: Final = re.compile(
+    r"BASH_FUNC_.*|BASHOPTS|SHELLOPTS|PROMPT_COMMAND|PS4|ZDOTDIR|IFS|GCONV_PATH"
+    r"|PERL5(LIB|OPT|DB)|RUBY(LIB|OPT)|(_?JAVA|JDK_JAVA|JAVA_TOOL)_OPTIONS|NODE_PATH",
+    re.DOTALL,
+)
+
 
 def forbidden(name: str) -> bool:
     """Tell whether a variable is never passed on, not even when the configuration names it."""
@@ -62,6 +70,26 @@ def child_environment(
     dropped = facts.secret_names if definition.auth == "subscription" else ()
     out = {name: v for name, v in out.items() if name not in dropped and not forbidden(name)}
     return out | {HOME: home, MARK: mark}
+
+
+def may_be_given(name: str) -> bool:
+    """Tell whether an agent may set a variable for a command that it has us run."""
+    dropped = forbidden(name) or name in OURS
+    return not (dropped or _STEERS.fullmatch(name) or _ENDPOINT.fullmatch(name))
+
+
+def command_environment(
+    agent: Mapping[str, str], given: Mapping[str, str], *, mark: str
+) -> dict[str, str]:
+    """Return the whole environment of a command that an agent has us run.
+
+    Args:
+        agent: the agent's own, see `child_environment`.
+        given: what the agent sets for it; what it may not is left out.
+        mark: value by which a sweep recognises the tree.
+    """
+    kept = {name: value for name, value in given.items() if may_be_given(name)}
+    return {**agent, **kept, MARK: mark}
 
 
 def fixed_values(definition: AgentDefinition) -> list[tuple[str, str]]:

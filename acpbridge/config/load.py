@@ -55,6 +55,16 @@ class _Env(_Strict):
     set: dict[str, StrictStr] = Field(default_factory=dict)
 
 
+class _ClientFiles(_Strict):
+    read_text_file: StrictBool = False
+    write_text_file: StrictBool = False
+
+
+class _ClientCapabilities(_Strict):
+    fs: _ClientFiles = Field(default_factory=_ClientFiles)
+    terminal: StrictBool = False
+
+
 class _Agent(_Strict):
     id: Word | None = None
     name: StrictStr = ""
@@ -66,11 +76,13 @@ class _Agent(_Strict):
     model: Word | None = None
     options: dict[str, Annotated[Value, BeforeValidator(_value)]] = Field(default_factory=dict)
     allow_bypass: StrictBool = False
+    forward_always: StrictBool = False
     env: _Env = Field(default_factory=_Env)
     auth: Literal["any", "subscription"] = "any"
     auth_method: Word | None = None
     containment: Literal["auto", "shim", "cgroup2", "pidns"] = "auto"
     mcp_servers: list[servers.McpServer] = Field(default_factory=list)
+    client_capabilities: _ClientCapabilities = Field(default_factory=_ClientCapabilities)
 
 
 class _Agents(_Strict):
@@ -173,6 +185,7 @@ def _definition(
         workspace=workspace,
         mode=agent.mode,
         allow_bypass=agent.allow_bypass,
+        forward_always=agent.forward_always,
         env_pass=tuple(agent.env.pass_),
         env_set=dict(agent.env.set),
         auth=agent.auth,
@@ -183,6 +196,9 @@ def _definition(
             servers.wire(source, (*path, "mcpServers", i), s)
             for i, s in enumerate(agent.mcp_servers)
         ),
+        client_fs_read=agent.client_capabilities.fs.read_text_file,
+        client_fs_write=agent.client_capabilities.fs.write_text_file,
+        client_terminal=agent.client_capabilities.terminal,
         default=agent.default,
     )
 

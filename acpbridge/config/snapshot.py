@@ -31,6 +31,7 @@ class Limits(BaseModel):
         start_seconds: from process start to the `initialize` answer.
         cold_start_seconds: the same through npx; and for any agent to open a session.
         permission_seconds: deadline of a question.
+        grant_seconds: what a person allowed always is asked again after so long.
         max_message_bytes: one JSON-RPC line; never unlimited.
         retention_days: a session without a process is deleted when it was not used for so long.
         max_store_mb: beyond it the events of the sessions used longest ago are deleted, with
@@ -50,6 +51,7 @@ class Limits(BaseModel):
     start_seconds: _Seconds = 30.0
     cold_start_seconds: _Seconds = 180.0
     permission_seconds: _Seconds = 300.0
+    grant_seconds: _Seconds = 3600.0
     max_message_bytes: Annotated[int, Field(strict=True, ge=64 * 1024, le=1024**3)] = 64 * 1024**2
     retention_days: Annotated[_Count, Field(le=36500)] = 90
     max_store_mb: Annotated[_Count, Field(le=1024**2)] | None = None

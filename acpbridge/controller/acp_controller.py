@@ -59,8 +59,10 @@ class AcpRuntimeController(Owner):
         facts: what is known of the program.
         start_seconds: limit for the answer to `initialize`.
         answering: the last look at an answer before it is written; see `Connection`.
+        arrived: told inline of each call of the agent; see `Connection`.
         peer: the protocol state, where another limit than the default is wanted.
         long_lines: shared by all agents; see `Connection`.
+        served: what is served to the agent, beyond what always is; in the shape of the protocol.
 
     Attributes:
         capabilities: the raw `initialize` result, empty before `connect`.
@@ -76,10 +78,13 @@ class AcpRuntimeController(Owner):
         *,
         start_seconds: float,
         answering: Any = None,
+        arrived: Callable[[Call], None] | None = None,
         peer: Peer | None = None,
         long_lines: LongLines | None = None,
+        served: Mapping[str, Any] | None = None,
     ) -> None:
         self._process = process
+        self._served = dict(served or {})
         self._facts = facts
         self._start_seconds = start_seconds
         self._connection = Connection(
@@ -89,6 +94,7 @@ class AcpRuntimeController(Owner):
             peer=peer,
             lost=lambda: BridgeError("agent_died", "The agent is gone."),
             answering=answering,
+            arrived=arrived,
             long_lines=long_lines,
         )
         self._exit = ""
@@ -117,6 +123,7 @@ class AcpRuntimeController(Owner):
             "clientCapabilities": {
                 "fs": {"readTextFile": False, "writeTextFile": False},
                 "session": {"configOptions": {"boolean": {}}},
+                **self._served,
             },
             "clientInfo": {"name": acp.CLIENT_INFO_NAME, "version": __version__},
         }
@@ -277,13 +284,17 @@ class AcpRuntimeController(Owner):
     # Turns.
 
     async def prompt(
-        self, content: tuple[Mapping[str, Any], ...], wanted: Callable[[], bool] = lambda: True
+        self,
+        content: tuple[Mapping[str, Any], ...],
+        wanted: Callable[[], bool] = lambda: True,
+        answered: Callable[[], None] = lambda: None,
     ) -> Mapping[str, Any]:
         """Send a prompt; return the raw result when the turn has ended.
 
         Args:
             content: the blocks of the prompt.
             wanted: asked in the moment in which it is sent, after any wait.
+            answered: called inline when its answer arrives; what comes after that is of no turn.
 
         Raises:
             BridgeError: `agent_died`, `auth_required`, `turn_failed`, `invalid_message`,
@@ -294,7 +305,7 @@ class AcpRuntimeController(Owner):
         if not wanted():
             raise BridgeError("request_cancelled", "The turn was cancelled.")
         try:
-            result = await self._call("session/prompt", params)
+            result = await self._call("session/prompt", params, answered)
         except BridgeError as error:
             if refusals.needs_login(error):
                 raise self._login_error(error) from None
@@ -302,6 +313,10 @@ class AcpRuntimeController(Owner):
         if not isinstance(result, dict):
             raise broken_answer("The answer to session/prompt is not an object.")
         return result
+
+    async def drained(self) -> None:
+        """Wait until the agent has read enough of what it was sent for more to be sent."""
+        await self._connection.drained()
 
     def cancel(self) -> None:
         """Ask the agent to end the turn."""
@@ -351,6 +366,10 @@ class AcpRuntimeController(Owner):
         """Have somebody told that the agent is gone, before what it asks is cancelled."""
         self._connection.on_gone = told
 
+    def give_up(self, why: str) -> None:
+        """Take no more from the agent: it counts as dead, and its tree is ended for that."""
+        self._connection.give_up(why)
+
     def answer(self, call: Call, result: Any) -> None:
         """Answer an open call of the agent now, before its handler has come to an end."""
         self._connection.answer(call, result)
@@ -360,10 +379,15 @@ class AcpRuntimeController(Owner):
             raise BridgeError("no_such_session", "The agent's session is not open yet.")
         return self.session_id
 
-    async def _call(self, method: str, params: Mapping[str, Any]) -> Any:
+    async def _call(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        answered: Callable[[], None] = lambda: None,
+    ) -> Any:
         try:
             await self._connection.drained()
-            return await self._connection.request(method, params)
+            return await self._connection.request(method, params, answered=answered)
         except BridgeError as error:
             if error.code != "agent_died":
                 raise

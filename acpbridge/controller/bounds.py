@@ -58,6 +58,10 @@ class Usage:
     processes: int
     memory: int
 
+    def plus(self, other: "Usage") -> "Usage":
+        """Return what two trees take together."""
+        return Usage(self.processes + other.processes, self.memory + other.memory)
+
     def least(self, other: "Usage") -> "Usage":
         """Return what both looks vouch for."""
         return Usage(min(self.processes, other.processes), min(self.memory, other.memory))

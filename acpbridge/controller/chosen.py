@@ -30,6 +30,8 @@ class Chosen:
     Attributes:
         session: the last that the agent told of modes, models and options, as it told it.
         mode: it is in, None while it has told none.
+        setting: the mode that is being set here, None while none is.
+        on_change: called inline whenever the agent has told of its mode or its options.
     """
 
     def __init__(self, request: Request, facts: AgentFacts) -> None:
@@ -39,6 +41,8 @@ class Chosen:
         self._options_changed = anyio.Event()
         self.session: Mapping[str, Any] = {}
         self.mode: str | None = None
+        self.setting: str | None = None
+        self.on_change: Callable[[], None] = lambda: None
 
     def opened(self, result: Mapping[str, Any]) -> None:
         """Take in what the agent answered when the session was opened."""
@@ -46,6 +50,7 @@ class Chosen:
         told = acp.current_mode(result)
         if told is not None:
             self.mode = told
+        self.on_change()
 
     async def set_mode(self, mode: str) -> None:
         """Put the session into a mode and verify it; nothing is sent when it is there already.
@@ -59,12 +64,15 @@ class Chosen:
         if mode not in offered:
             listed = ", ".join(offered) or "no modes"
             raise refusals.mode_error(mode, f"it offers {listed}")
+        self.setting = mode
         try:
             with anyio.move_on_after(MODE_WAIT) as limit:
                 await self._send_mode(mode)
                 await self._confirmed(mode)
         except BridgeError as error:
             raise refusals.mode_error(mode, error.message) from None
+        finally:
+            self.setting = None
         if limit.cancelled_caught:
             now = self.mode or "unknown"
             raise refusals.mode_error(mode, f"it did not confirm it; its mode is {now}")
@@ -74,7 +82,7 @@ class Chosen:
         if isinstance(modes, dict) and mode in acp.offered_modes({"modes": modes}):
             await self._request("session/set_mode", {"modeId": mode})
             if self._facts.mode_answer_suffices:
-                self.mode = mode
+                self.mode_told(mode)
             return
         option = acp.mode_option_id(self.session)
         assert option is not None  # it was offered, and not by `modes`
@@ -89,6 +97,7 @@ class Chosen:
         self.mode = mode
         self._mode_changed.set()
         self._mode_changed = anyio.Event()
+        self.on_change()
 
     async def set_config_option(self, option: str, value: "str | bool") -> Any:
         """Set a config option; return the raw result, the complete list of options.
@@ -100,12 +109,16 @@ class Chosen:
         if isinstance(value, bool):
             params["type"] = "boolean"
         result = await self._request("session/set_config_option", params)
+        self.answered(result)
+        return result
+
+    def answered(self, result: Any) -> None:
+        """Take in what the agent answered to a config option that was set."""
         if isinstance(result, dict):
             self.options_told(result.get("configOptions"))
             told = acp.current_mode(result)
             if told is not None:
                 self.mode_told(told)
-        return result
 
     def options_told(self, told: Any) -> None:
         """Take in the list of config options that the agent sent; it is always whole."""
@@ -113,6 +126,7 @@ class Chosen:
             self.session = {**self.session, "configOptions": told}
             self._options_changed.set()
             self._options_changed = anyio.Event()
+            self.on_change()
 
     async def options_changed(self) -> None:
         """Wait until the agent has sent its config options again."""

@@ -58,6 +58,7 @@ class Tree:
         argv_sha256: of the command.
         parent: the session that spawned this one; "" for nobody's.
         above: the parent, who spawned that one, and so on: some of them may have no process.
+        beside: shims of what else is the session's: each ends the tree of one of its terminals.
     """
 
     shim: Entry
@@ -66,6 +67,12 @@ class Tree:
     argv_sha256: str = ""
     parent: str = ""
     above: tuple[str, ...] = ()
+    beside: tuple[Entry, ...] = ()
+
+    @property
+    def shims(self) -> tuple[Entry, ...]:
+        """Who ends it: each of them a part."""
+        return (self.shim, *self.beside)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as they are written."""
@@ -76,6 +83,7 @@ class Tree:
             "argvSha256": self.argv_sha256,
             "parent": self.parent,
             "above": list(self.above),
+            "beside": [shim.to_json() for shim in self.beside],
         }
 
 
@@ -193,7 +201,7 @@ class Journal:
         """Return everybody who is the daemon's: pid and start ticks of helpers and trees."""
         helpers = (self.keeper, *(() if self.guard is None else (self.guard,)), *self.left)
         trees = self.trees.values()
-        below = [e for tree in trees for e in (tree.shim, tree.agent, *tree.members)]
+        below = [e for tree in trees for e in (*tree.shims, tree.agent, *tree.members)]
         return {(entry.pid, entry.start_ticks) for entry in (*helpers, *below)}
 
 
@@ -223,4 +231,5 @@ def _tree(value: Any) -> Tree:
     parent = str(value.get("parent", ""))
     # An older daemon wrote down no more than the parent.
     above = tuple(map(str, value.get("above", [parent] if parent else [])))
-    return Tree(shim, agent, members, str(value["argvSha256"]), parent, above)
+    beside = tuple(_entry(shim) for shim in value.get("beside", ()))
+    return Tree(shim, agent, members, str(value["argvSha256"]), parent, above, beside)

@@ -14,6 +14,7 @@ from acpbridge.controller.process import AgentProcess, LaunchSpec
 from acpbridge.errors import BridgeError
 from acpbridge.transport.memory import ByteReceive, ByteSend, MemoryEnd, memory_pair
 from acpbridge.transport.tasks import background
+from acpbridge.transport.tree import ExitStatus
 
 log = structlog.get_logger(__name__)
 
@@ -68,6 +69,10 @@ class _MemoryProcess:
         return 0
 
     @property
+    def start_ticks(self) -> int:
+        return 0
+
+    @property
     def stdin(self) -> ByteSend:
         return self._ours
 
@@ -90,9 +95,16 @@ class _MemoryProcess:
                 await self._theirs.aclose_both()
             self._exited.set()
 
+    @property
+    def status(self) -> ExitStatus | None:
+        return ExitStatus(0, None) if self._exited.is_set() else None
+
     async def exited(self) -> str:
         await self._exited.wait()
         return self._how
+
+    async def gone(self) -> None:
+        await self._exited.wait()
 
     def initialized(self) -> None:
         pass

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from acpbridge.errors import BridgeError
 from acpbridge.transport.memory import ByteReceive, ByteSend
+from acpbridge.transport.tree import ExitStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class LaunchSpec:
     """What to start, and under which name to file it.
 
     Attributes:
-        name: of the owner, the session key as text.
+        name: under which it is filed, of an agent the session key as text.
         argv: program and arguments, already resolved.
         env: the whole environment.
         cwd: absolute directory.
@@ -24,6 +25,8 @@ class LaunchSpec:
         above: the parent, who spawned that one, and so on.
         stop_grace: asked when it is left: seconds in place of `grace`, None for that.
         containment: how its tree is to be held: `auto`, `shim`, `cgroup2` or `pidns`.
+        owner: the name whose processes these are too: of a terminal, its session's. "" for its own.
+        merged: whether what it writes on stderr comes with its stdout, in the order of writing.
     """
 
     name: str
@@ -36,6 +39,13 @@ class LaunchSpec:
     above: tuple[str, ...] = ()
     stop_grace: Callable[[], float | None] = lambda: None
     containment: str = "auto"
+    owner: str = ""
+    merged: bool = False
+
+    @property
+    def whose(self) -> str:
+        """The name under which its processes are shown, counted and ended."""
+        return self.owner or self.name
 
 
 class AgentProcess(Protocol):
@@ -44,6 +54,11 @@ class AgentProcess(Protocol):
     @property
     def pid(self) -> int:
         """Of the agent itself; 0 for one in memory."""
+        ...
+
+    @property
+    def start_ticks(self) -> int:
+        """When it started, in clock ticks since boot; 0 for one in memory."""
         ...
 
     @property
@@ -56,8 +71,17 @@ class AgentProcess(Protocol):
         """Where its bytes come from."""
         ...
 
+    @property
+    def status(self) -> ExitStatus | None:
+        """How the agent itself ended, None while it runs."""
+        ...
+
     async def exited(self) -> str:
         """Wait for the agent's own exit and return how it ended, for people."""
+        ...
+
+    async def gone(self) -> None:
+        """Wait until nothing of the tree is left, or what is left has been named."""
         ...
 
     def initialized(self) -> None:

@@ -20,7 +20,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.transport.faulty import faulty
 from acpbridge.transport.memory import ByteReceive, ByteSend
-from acpbridge.transport.tree import Child
+from acpbridge.transport.tree import Child, ExitStatus
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +69,11 @@ class SupervisedProcess:
         return self.child.agent.pid
 
     @property
+    def start_ticks(self) -> int:
+        """When it started, in clock ticks since boot: with the pid it is unique."""
+        return self.child.agent.start_ticks
+
+    @property
     def stdin(self) -> ByteSend:
         """Where our bytes go."""
         return self._stdin
@@ -77,6 +82,15 @@ class SupervisedProcess:
     def stdout(self) -> ByteReceive:
         """Where its bytes come from."""
         return self.child.stdout
+
+    @property
+    def status(self) -> ExitStatus | None:
+        """How the agent itself ended, None while it runs."""
+        return self.child.exit
+
+    async def gone(self) -> None:
+        """Wait until nothing of the tree is left, or what is left has been named."""
+        await self.child.wait_gone()
 
     async def exited(self) -> str:
         """Wait for the agent's own exit and return how it ended, for people."""
@@ -88,7 +102,7 @@ class SupervisedProcess:
     async def watch(self) -> None:
         """Follow the process to the proof that nothing of its tree is left."""
         status = await self.child.wait_exit()
-        if self.happened(Input.EXITED) is Action.TELL:
+        if self.happened(Input.EXITED) is Action.TELL and not self.spec.owner:
             log.warning("agent died", name=self.spec.name, how=str(status))
         receipt = await self.child.wait_gone()
         if not receipt.survivors:

@@ -5,11 +5,11 @@ the only code that starts processes. Of one process `supervised` takes care, of 
 owns any more `strays`.
 """
 
-import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +18,11 @@ import anyio.to_thread
 import structlog
 
 from acpbridge.config.environment import MARK
-from acpbridge.controller import census, usage
+from acpbridge.controller import belonging, census, usage
+from acpbridge.controller.belonging import pair
 from acpbridge.controller.bounds import Bounds, Usage
 from acpbridge.controller.containment import PIDNS, PLAIN, Containment, Hold
-from acpbridge.controller.journal import Entry, Journal, Tree
+from acpbridge.controller.journal import Entry, Journal
 from acpbridge.controller.process import AgentProcess, LaunchSpec
 from acpbridge.controller.strays import Strays, Unowned
 from acpbridge.controller.supervised import SupervisedProcess
@@ -31,7 +32,7 @@ from acpbridge.model.faults import Faults, no_faults
 from acpbridge.transport.child import Keeper
 from acpbridge.transport.helpers import kernel
 from acpbridge.transport.tasks import Owner, background
-from acpbridge.transport.tree import NOBODY, Child, ChildSpec, ProcessId
+from acpbridge.transport.tree import NOBODY, Child, ChildSpec
 
 log = structlog.get_logger(__name__)
 
@@ -135,7 +136,7 @@ class Supervisor(Owner):
                     with anyio.CancelScope(shield=True):
                         await process.stop()
                         if not guard.alive():
-                            await self._sweep_after_helpers(spec.name)
+                            await self._sweep_after_helpers(spec.whose)
         finally:
             if self._running.get(spec.name) is process:
                 del self._running[spec.name]
@@ -171,14 +172,17 @@ class Supervisor(Owner):
         Of a process that is gone, or that the kernel hides, nobody can say that it is a stranger:
         it is somebody's, whose name is "". Blocks for a few reads of /proc.
         """
-        shims = {_pair(p.child.shim): name for name, p in list(self._running.items())}
+        running = list(self._running.values())
+        shims = {pair(process.child.shim): process.spec.whose for process in running}
         line = census.ancestors(pid)
         for entry in line:
             if entry in shims:
                 return shims[entry]
-        for name, process in list(self._running.items()):
+        for process in running:
             if process.hold.holds(pid):
-                return name  # its line was cut, but nobody leaves a control group by that
+                return (
+                    process.spec.whose
+                )  # its line was cut, but nobody leaves a control group by that
         if self._strays.helpers().intersection(line):
             return ""  # below a keeper and below no shim: it has lost its shim, or is starting
         for above, _ in line:
@@ -193,13 +197,10 @@ class Supervisor(Owner):
 
     async def trees(self, names: list[str]) -> dict[str, list[census.ProcessInfo]]:
         """Return the whole trees of several owners, all from one look at the kernel's table."""
-        found = [(name, self._running.get(name)) for name in names]
-        children = {name: process.child for name, process in found if process is not None}
-        tops = {name: (_pair(child.shim), _pair(child.agent)) for name, child in children.items()}
-        holds = {name: process.hold for name, process in found if process is not None}
+        found = [p for p in self._running.values() if p.spec.whose in names]
         return {
             **{name: [] for name in names},
-            **await anyio.to_thread.run_sync(_trees, tops, holds),
+            **await anyio.to_thread.run_sync(belonging.trees, found),
         }
 
     async def usage(self, name: str, limits: Bounds) -> Usage | None:
@@ -211,8 +212,14 @@ class Supervisor(Owner):
         process = self._running.get(name)
         if process is None:
             return None
-        shim = _pair(process.child.shim)
-        return await anyio.to_thread.run_sync(usage.measure, shim, limits, abandon_on_cancel=True)
+        own, *beside = belonging.by_owner(self._running.values())[name]
+        work = partial(
+            usage.measure,
+            pair(own.child.shim),
+            limits,
+            tuple(pair(process.child.shim) for process in beside),
+        )
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
     def held(self, name: str) -> str | None:
         """Return how the tree of one owner is held, None if it has none."""
@@ -301,9 +308,7 @@ class Supervisor(Owner):
 
     def _write_journal(self) -> None:
         before = self._written.trees if self._written is not None else {}
-        trees = {
-            name: _tree(process, before.get(name)) for name, process in list(self._running.items())
-        }
+        trees = belonging.recorded(list(self._running.values()), before)
         me = kernel.read_process(os.getpid())
         assert me is not None
         keeper, guard = self._keeper.identity, self._keeper.guard
@@ -313,9 +318,9 @@ class Supervisor(Owner):
             uid=os.getuid(),
             daemon=daemon,
             # One that is just being started has not said who it is.
-            keeper=Entry(*_pair(keeper)) if keeper != NOBODY else daemon,
+            keeper=Entry(*pair(keeper)) if keeper != NOBODY else daemon,
             trees=trees,
-            guard=Entry(*_pair(guard)) if guard != NOBODY else None,
+            guard=Entry(*pair(guard)) if guard != NOBODY else None,
             home=self._home,
             above=self._above,
             left=self._strays.left(),
@@ -332,7 +337,8 @@ def _alive(entries: list[Entry]) -> list[int]:
 
 def _child_spec(spec: LaunchSpec, hold: Hold) -> ChildSpec:
     pidns = hold.name == PIDNS
-    return ChildSpec(spec.argv, spec.env, spec.cwd, cgroup=hold.folder, pidns=pidns)
+    folder, merged = hold.folder, spec.merged
+    return ChildSpec(spec.argv, spec.env, spec.cwd, cgroup=folder, pidns=pidns, merged=merged)
 
 
 async def _release(hold: Hold, child: Child) -> None:
@@ -340,38 +346,3 @@ async def _release(hold: Hold, child: Child) -> None:
     if hold.cgroup is not None and child.receipt is not None and not child.receipt.survivors:
         # The agent may have made very many groups below it; nobody else waits for their end.
         await anyio.to_thread.run_sync(hold.release)
-
-
-def _trees(
-    tops: Mapping[str, tuple[census.Pair, census.Pair]], holds: Mapping[str, Hold]
-) -> dict[str, list[census.ProcessInfo]]:
-    """Return what is below each shim; where that is gone, what its control group still has.
-
-    While the shim lives all of the tree is below it: who is in the group and is not was moved in.
-    """
-    found = census.trees(tops)
-    for name, hold in holds.items():
-        if not found[name]:
-            left = (census.look(row.pid, row.start_ticks, "child") for row in hold.rows())
-            found[name] = [info for info in left if info is not None]
-    return found
-
-
-def _pair(identity: ProcessId) -> tuple[int, int]:
-    return identity.pid, identity.start_ticks
-
-
-def _tree(process: SupervisedProcess, before: Tree | None) -> Tree:
-    """Return what lives of a tree; who was seen in it stays, though its shim be gone by now."""
-    child = process.child
-    shim, agent = Entry(*_pair(child.shim)), Entry(*_pair(child.agent))
-    argv = hashlib.sha256("\0".join(process.spec.argv).encode("utf-8", "surrogateescape"))
-    known = before.members if before is not None and before.shim == shim else ()
-    members = {member: None for member in known if member.alive()}
-    rows = kernel.tree_of(shim.pid)
-    if shim.alive():  # asked after the look: until then nobody else had its number
-        members |= {Entry(row.pid, row.start_ticks): None for row in rows}
-    else:
-        members |= {Entry(row.pid, row.start_ticks): None for row in process.hold.rows()}
-    spec = process.spec
-    return Tree(shim, agent, tuple(members), argv.hexdigest(), spec.parent, spec.above)

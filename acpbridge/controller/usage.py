@@ -11,6 +11,7 @@ what came and went between two looks is not known, and nothing is said of it.
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from acpbridge.controller.bounds import Bounds, Figure, Usage, judge
@@ -22,25 +23,40 @@ SECOND_LOOK: Final = 0.05
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def measure(shim: tuple[int, int], limits: Bounds) -> Usage | None:
+def measure(
+    shim: tuple[int, int], limits: Bounds, beside: Sequence[tuple[int, int]] = ()
+) -> Usage | None:
     """Return what lives below a shim, and what it holds; None when the shim is gone.
 
     Args:
         shim: its pid and start ticks.
         limits: near which it is looked at more closely.
+        beside: further shims whose trees count with it, as far as they are there.
 
     Raises:
         OSError: the kernel could not be asked; that says nothing about the tree.
     """
-    first = _look(shim, exact=False)
+    first = _look_at_all(shim, beside, exact=False)
     if first is None:
         return None
     near = {finding.figure for finding in judge(first, limits)}
     if not near:
         return first
     time.sleep(SECOND_LOOK)
-    second = _look(shim, exact=Figure.MEMORY in near)
+    second = _look_at_all(shim, beside, exact=Figure.MEMORY in near)
     return None if second is None else first.least(second)
+
+
+def _look_at_all(
+    shim: tuple[int, int], beside: Sequence[tuple[int, int]], *, exact: bool
+) -> Usage | None:
+    own = _look(shim, exact=exact)
+    if own is None:
+        return None
+    for other in beside:
+        more = _look(other, exact=exact)
+        own = own if more is None else own.plus(more)
+    return own
 
 
 def _look(shim: tuple[int, int], *, exact: bool) -> Usage | None:

@@ -42,7 +42,7 @@ LOOK_PAUSE: Final = 0.01
 # What is served in any need: looking, ending, denying.
 NARROW: Final = frozenset(
     {"hello", "status", "sessions", "matching", "kill", "cancel", "close", "stop"}
-    | {"questions", "answer"}
+    | {"questions", "answer", "grants", "revoke"}
 )
 
 _FULL: Final = (

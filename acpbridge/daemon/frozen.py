@@ -36,9 +36,9 @@ class _Watched:
     """Everything that was ever seen of one session's tree."""
 
     def __init__(self, tree: Tree) -> None:
-        self.shim = tree.shim
+        self.shims = tree.shims
         self.seen = {
-            (entry.pid, entry.start_ticks) for entry in (tree.shim, tree.agent, *tree.members)
+            (entry.pid, entry.start_ticks) for entry in (*tree.shims, tree.agent, *tree.members)
         }
 
     def alive(self, table: Mapping[int, kernel.Process]) -> dict[int, kernel.Process]:
@@ -137,15 +137,16 @@ def end_trees(trees: Mapping[str, Tree]) -> list[dict[str, Any]]:
     began = time.monotonic()
     watched = {name: _Watched(tree) for name, tree in trees.items()}
     _look(watched)
-    for tree in watched.values():
+    shims = [shim for tree in watched.values() for shim in tree.shims]
+    for shim in shims:
         for number in (signal.SIGTERM, signal.SIGCONT):
-            killing.send_signal(tree.shim.pid, tree.shim.start_ticks, number)
+            killing.send_signal(shim.pid, shim.start_ticks, number)
     empty = 0
     while empty < killing.EMPTY_LOOKS and time.monotonic() - began < SHIM_LIMIT:
         time.sleep(LOOK_PAUSE)
         empty = 0 if _look(watched) else empty + 1
     rest = killing.KILL_LIMIT
-    if not any(tree.shim.alive() for tree in watched.values()):
+    if not any(shim.alive() for shim in shims):
         # What they could not end has had its time: it is tried once more, and named.
         rest = max(AGAIN_LIMIT, rest - (time.monotonic() - began))
     killing.KillLoop(lambda: list(_look(watched).values()), rest).run()

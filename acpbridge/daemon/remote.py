@@ -166,6 +166,18 @@ class RemoteRouter:
         )
         return dict(decision)
 
+    async def grants(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return the grants; see `RouterApi.grants`."""
+        del requester
+        rows: list[dict[str, Any]] = (await self._client.call("grants"))["grants"]
+        return rows
+
+    async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
+        """End grants; see `RouterApi.revoke`."""
+        del requester
+        rows: list[dict[str, Any]] = (await self._client.call("revoke", ids=grants))["revoked"]
+        return rows
+
 
 async def _following(entering: AbstractAsyncContextManager[Events]) -> "_Following":
     async with AsyncExitStack() as stack:

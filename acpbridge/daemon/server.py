@@ -7,6 +7,7 @@ inside a supervised tree is an agent, whatever it says. Below is `RouterApi`; no
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import structlog
 from anyio.abc import SocketListener, SocketStream
 
 from acpbridge import __version__
+from acpbridge.daemon import gate
 from acpbridge.daemon.crowd import Crowd, Turnstile
 from acpbridge.daemon.doorway import Doorway, Slot
 from acpbridge.daemon.duties import Duties
@@ -28,7 +30,6 @@ from acpbridge.daemon.params import (
     read_prune,
     read_run,
     text,
-    word,
 )
 from acpbridge.daemon.wire import (
     ATTEND,
@@ -41,7 +42,6 @@ from acpbridge.daemon.wire import (
 )
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.protocol.jsonrpc import Call, Notification, Peer
 from acpbridge.router.api import (
@@ -188,9 +188,8 @@ class _Client:
             "cancel": self._cancel,
             "close": self._close,
             "kill": self._kill,
-            "questions": self._questions,
             "watch": self._watch,
-            "answer": self._answer,
+            **{name: partial(self._of_people, call) for name, call in gate.CALLS.items()},
             "stop": self._stop,
         }
 
@@ -324,24 +323,8 @@ class _Client:
         pruned = await self._router.prune(request, self._who)
         return {"dryRun": request.dry_run, "pruned": [session.to_json() for session in pruned]}
 
-    async def _questions(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        del params
-        return {"permissions": await self._router.questions(self._who)}
-
-    async def _answer(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        option = params.get("optionId")
-        effect = params.get("effect")
-        if option is not None and not isinstance(option, str):
-            raise BridgeError("invalid_option", "optionId must be a string.")
-        confirm = None if params.get("confirm") is None else text(params, "confirm")
-        return await self._router.answer(
-            text(params, "id"),
-            self._who,
-            option_id=option,
-            effect=None if effect is None else word(Effect, effect, "effect"),
-            note=text(params, "note", ""),
-            confirm=confirm,
-        )
+    async def _of_people(self, call: gate.GateCall, params: Mapping[str, Any]) -> dict[str, Any]:
+        return await call(self._router, self._who, params)
 
     async def _stop(self, params: Mapping[str, Any]) -> dict[str, Any]:
         authorize(Action.STOP_DAEMON, self._who, Target())

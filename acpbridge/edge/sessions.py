@@ -122,6 +122,9 @@ class ClientHost:
         try:
             result = await self._connection.request(PERMISSION, params, retract=True)
         except BridgeError as error:
+            if error.code == "connection_closed":
+                # Whoever was asked has gone, and the turn is over with that (row 25).
+                return policy.cancellation(Reason.CANCELLED)
             return policy.denial(ask, Reason.MALFORMED, note=error.message)
         return read_decision(ask, result)
 

@@ -143,11 +143,15 @@ class AgentDefinition:
         mode: the session mode to set; None: the asking mode of the facts.
         settings: model and options of every session, where a run chooses none.
         allow_bypass: whether a bypass mode may be entered.
+        forward_always: whether an `allow_always` that a person picks is sent to it as it is.
         env_pass: names passed on from the caller's environment.
         env_set: names set to fixed values.
         auth: `any`, or `subscription` to drop the vendor's API keys.
         containment: how its process trees are held: `auto`, `shim`, `cgroup2` or `pidns`.
         mcp_servers: handed to the agent as they are.
+        client_fs_read: whether the agent may ask the bridge to read files for it.
+        client_fs_write: whether it may ask the bridge to write files for it.
+        client_terminal: whether it may ask the bridge to run commands for it.
         facts: what the catalogue knows of the program.
         default: whether it is the one that runs when none is named.
     """
@@ -163,11 +167,15 @@ class AgentDefinition:
     mode: str | None = None
     settings: Settings = field(default_factory=Settings)
     allow_bypass: bool = False
+    forward_always: bool = False
     env_pass: tuple[str, ...] = ()
     env_set: Mapping[str, str] = field(default_factory=dict)
     auth: str = "any"
     containment: str = "auto"
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
+    client_fs_read: bool = False
+    client_fs_write: bool = False
+    client_terminal: bool = False
     facts: AgentFacts = UNKNOWN_FACTS
     default: bool = False
 

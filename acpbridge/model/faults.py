@@ -41,8 +41,15 @@ POINTS: Final[dict[str, Kind]] = {
     "audit.sync": Kind.BEFORE,
     "audit.synced": Kind.AFTER,
     "audit.cut": Kind.BEFORE,
+    "audit.link": Kind.BEFORE,
+    "audit.replace": Kind.BEFORE,
     "permission.record": Kind.BEFORE,
     "permission.recorded": Kind.BEFORE,
+    # A file that is written for an agent.
+    "file.write": Kind.WRITE,
+    "file.sync": Kind.BEFORE,
+    "file.rename": Kind.BEFORE,
+    "file.renamed": Kind.AFTER,
     # The journal of processes.
     "journal.write": Kind.WRITE,
     "journal.rename": Kind.BEFORE,

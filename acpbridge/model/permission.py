@@ -80,6 +80,7 @@ class ToolSubject:
         tool: the tool's own name, "" where nobody said it.
         server: the MCP server that the tool is of, "" where nobody said it.
         source: who will act on the answer: the agent by itself, or the bridge for it.
+        cautions: what the bridge found that a person should know first; rules do not apply then.
     """
 
     tool_call_id: str
@@ -94,6 +95,7 @@ class ToolSubject:
     server: str = ""
     source: Source = Source.AGENT
     announced: Mapping[str, Any] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class PermissionAsk:
         wire_id: the JSON-RPC id as JSON text, for the audit.
         raw_sha256: of the request's bytes, for the audit.
         agent_pid: of the process that asks, 0 in process.
+        outside_turn: whether it came before the agent had the prompt, or after it had answered it.
+        agent_start: when that started, in clock ticks since boot; with the pid it is unique.
     """
 
     subject: ToolSubject
@@ -113,6 +117,8 @@ class PermissionAsk:
     wire_id: str = ""
     raw_sha256: str = ""
     agent_pid: int = 0
+    outside_turn: bool = False
+    agent_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +132,10 @@ class PermissionRequest:
         run_rule: what the run says of permissions.
         ask: the question itself.
         allow_bypass: whether a person may pick a mode in which nobody is asked any more.
+        forward_always: whether an `allow_always` that a person picks is sent as it is.
         label: of the session, "" without one.
         roots: directories of the session, the one it works in first; absolute.
+        offered: at how many clients a person was asked when it came in, for the audit.
     """
 
     id: str
@@ -136,8 +144,10 @@ class PermissionRequest:
     run_rule: OnPermission
     ask: PermissionAsk
     allow_bypass: bool = False
+    forward_always: bool = False
     label: str = ""
     roots: tuple[str, ...] = ()
+    offered: int = 0
 
 
 class Reason(StrEnum):
@@ -155,6 +165,14 @@ class Reason(StrEnum):
     AUDIT_FAILED = "audit_failed"
     FLOOD = "too_many_open"
     JUDGE_FAILED = "judge_failed"
+
+
+class Lasts(StrEnum):
+    """How long an answer holds: this once, as a grant of ours, or as long as the agent likes."""
+
+    ONCE = "once"
+    SESSION = "session"
+    AGENT = "agent"
 
 
 class Effect(StrEnum):
@@ -175,6 +193,7 @@ class Decision:
         reason: why.
         by: label of who decided, or the rule's id.
         note: a person's words.
+        lasts: how long it holds; with `session` a grant was made, of the question's id.
     """
 
     effect: Effect
@@ -182,6 +201,7 @@ class Decision:
     reason: Reason
     by: str = ""
     note: str = ""
+    lasts: Lasts = Lasts.ONCE
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as events and lists show them."""
@@ -191,7 +211,25 @@ class Decision:
             "reason": self.reason,
             "by": self.by,
             "note": self.note,
+            "lasts": self.lasts,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class GrantOffer:
+    """What a person would grant by an option that allows always.
+
+    Attributes:
+        scope: in words.
+        seconds: how long it would be in force, unless its session ends before.
+    """
+
+    scope: str
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape within a question."""
+        return {"scope": self.scope, "seconds": self.seconds}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +240,15 @@ class Question:
         request: what is asked.
         asked_at: ISO 8601, UTC.
         expires_at: ISO 8601, UTC; the deadline itself is kept on the monotonic clock.
+        grant: what `allow_always` would grant, None if nothing.
+        always: how long an `allow_always` would hold; None if none is offered.
     """
 
     request: PermissionRequest
     asked_at: str
     expires_at: str
+    grant: GrantOffer | None = None
+    always: Lasts | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape of the lists of open questions."""
@@ -230,10 +272,13 @@ class Question:
                 "tool": subject.tool,
                 "server": subject.server,
                 "source": subject.source,
+                "cautions": list(subject.cautions),
             },
             "outsideTurn": request.turn is None,
             "cwd": request.roots[0] if request.roots else "",
             "options": [option.to_json() for option in request.ask.options],
+            "always": self.always,
+            "grant": None if self.grant is None else self.grant.to_json(),
             "askedAt": self.asked_at,
             "expiresAt": self.expires_at,
         }

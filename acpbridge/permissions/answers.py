@@ -8,9 +8,11 @@ from acpbridge.model.display import escape
 from acpbridge.model.permission import (
     Decision,
     Effect,
+    Lasts,
     Option,
     OptionKind,
     PermissionRequest,
+    Question,
     Reason,
     ToolKind,
 )
@@ -36,12 +38,13 @@ class Answer:
     confirm: str | None = None
 
 
-def answered(request: PermissionRequest, requester: Requester, answer: Answer) -> Decision:
+def answered(question: Question, requester: Requester, answer: Answer) -> Decision:
     """Return the decision that a person's answer comes to.
 
     Raises:
         BridgeError: `invalid_option`, or `confirmation_needed`; the question stays open.
     """
+    request = question.request
     ask, by = request.ask, requester.label()
     if (answer.option_id is None) == (answer.effect is None):
         raise policy.invalid_option(ask, "Answer with either an option or an effect.")
@@ -52,12 +55,40 @@ def answered(request: PermissionRequest, requester: Requester, answer: Answer) -
     if answer.option_id is None:
         chosen = sent = policy.the_allow_once(ask)
     else:
-        sent = policy.pick(ask, answer.option_id, allow_bypass=request.allow_bypass)
+        sent = policy.pick(
+            ask,
+            answer.option_id,
+            allow_bypass=request.allow_bypass,
+            forward_always=request.forward_always,
+        )
         chosen = next(o for o in ask.options if o.option_id == answer.option_id)
     if chosen is None or sent is None:
         raise policy.invalid_option(ask, "There is not exactly one option that allows once.")
     _check_confirmed(request, chosen, answer.confirm)
-    return Decision(policy.effect_of(sent), sent.option_id, Reason.OPERATOR, by, answer.note)
+    lasts = _lasts(question, chosen, sent)
+    return Decision(policy.effect_of(sent), sent.option_id, Reason.OPERATOR, by, answer.note, lasts)
+
+
+def always(request: PermissionRequest, *, granted: bool) -> Lasts | None:
+    """Return how long a picked `allow_always` would hold; None if none is offered.
+
+    Args:
+        request: what is asked.
+        granted: whether a grant would be made for it.
+    """
+    if all(option.kind is not OptionKind.ALLOW_ALWAYS for option in request.ask.options):
+        return None
+    if request.forward_always or policy.the_allow_once(request.ask) is None:
+        return Lasts.AGENT
+    return Lasts.SESSION if granted else Lasts.ONCE
+
+
+def _lasts(question: Question, chosen: Option, sent: Option) -> Lasts:
+    if sent.kind in (OptionKind.ALLOW_ALWAYS, OptionKind.REJECT_ALWAYS):
+        return Lasts.AGENT
+    if chosen.kind is not OptionKind.ALLOW_ALWAYS or policy.names_mode(chosen.option_id):
+        return Lasts.ONCE
+    return Lasts.ONCE if question.grant is None else Lasts.SESSION
 
 
 def _check_confirmed(request: PermissionRequest, chosen: Option, confirm: str | None) -> None:

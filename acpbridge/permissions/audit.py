@@ -4,18 +4,19 @@ Each record is one line and one write. It carries the hash of the line before it
 own: sha256 of the line as it would be without that last field. So a changed, lost or moved line
 shows; a tail cut off whole does not, nor a chain that was written anew.
 
-A write that failed leaves nothing behind: the file is cut back to its last good line.
+A write that failed leaves nothing behind: the file is cut back to its last good line. A full file
+gets a number and is kept; the chain goes on in the next one. None is ever deleted here.
 """
 
 import hashlib
 import json
 import os
 import queue
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -23,23 +24,21 @@ import anyio.to_thread
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import clip, escape
 from acpbridge.model.faults import Faults, no_faults
-from acpbridge.model.permission import Decision
 from acpbridge.model.ports import Clock
-from acpbridge.permissions.record import decision_of
+from acpbridge.permissions.chain import CONTINUED, Tail, full_files, number_of, numbered
+from acpbridge.permissions.chain import last_decisions as last_decisions
+from acpbridge.permissions.chain import verify as verify
 
-GENESIS: Final = "0" * 64
+# A file that has come to this size is full: some ten thousand decisions. Bytes.
+FILE_LIMIT: Final = 16 * 1024 * 1024
 
 # Longer strings are cut in a record, which is there to be read.
 _LONGEST_TEXT: Final = 4096
 _DEEPEST: Final = 16
 # For how long a write waits for an earlier one whose caller gave up: the disk may be stuck.
 _STUCK_SECONDS: Final = 2.0
-_BLOCK: Final = 1 << 16
-# Open questions are some hundred at most, and their records a few KB each. Bytes.
-_LOOKED_AT: Final = 4 * 1024 * 1024
 
-_END = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
-_END_SIZE: Final = len(',"hash":""}') + 64
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def _as_it_is(value: Any) -> Any:
@@ -56,6 +55,7 @@ class Audit:
     def __init__(
         self,
         fd: int,
+        path: Path,
         *,
         boot_id: str,
         clock: Clock,
@@ -63,11 +63,14 @@ class Audit:
         faults: Faults = no_faults,
     ) -> None:
         self._fd = fd
+        self._path = path
         self._boot_id = boot_id
         self._clock = clock
         self._redact = redact
         self._faults = faults
-        tail = _Tail.recover(fd, faults)
+        full = full_files(path)
+        self._before = full[-1] if full else None
+        tail = Tail.recover(fd, faults, self._before)
         self._seq, self._hash, self._size = tail.seq, tail.hash, tail.size
         self.torn_bytes = tail.torn_bytes
         self._dirty = False  # whether a failed write has left something behind the last line
@@ -102,11 +105,11 @@ class Audit:
         Raises:
             OSError: the file cannot be opened.
         """
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(path, flags, 0o600)
+        fd = os.open(path, _FLAGS, 0o600)
         try:
             os.fchmod(fd, 0o600)  # one that was there may be open to others
-            audit = cls(fd, boot_id=boot_id, clock=clock, redact=redact, faults=faults)
+            _finish_turn(fd, path)
+            audit = cls(fd, path, boot_id=boot_id, clock=clock, redact=redact, faults=faults)
             _sync_directory(path.parent)
         except BaseException:
             os.close(fd)
@@ -166,11 +169,18 @@ class Audit:
     def _write(self, kind: str, fields: dict[str, Any], *, durable: bool) -> None:
         if self._fd < 0:
             raise OSError("it is closed")
-        line, digest = self._line(kind, fields)
         if self._dirty:
             self._cut_back()
         if os.fstat(self._fd).st_size != self._size:
             raise OSError("somebody else has changed it")
+        if self._size >= FILE_LIMIT:
+            self._turn_over()
+        if self._size == 0 and self._before is not None:
+            self._append(CONTINUED, {"after": self._before.name}, durable=durable)
+        self._append(kind, fields, durable=durable)
+
+    def _append(self, kind: str, fields: dict[str, Any], *, durable: bool) -> None:
+        line, digest = self._line(kind, fields)
         try:
             _write_whole(self._fd, line, self._faults("audit.write"))
             self._faults("audit.written")
@@ -185,6 +195,35 @@ class Audit:
         self._seq += 1
         self._hash = digest
         self._size += len(line)
+
+    def _turn_over(self) -> None:
+        """Give the full file a number, and go on in another; where that fails, in the full one.
+
+        The plain name is there at every moment: it is linked to the number first, then replaced.
+        """
+        last = 0 if self._before is None else number_of(self._path, self._before)
+        names = (numbered(self._path, number) for number in count(last + 1))
+        full = next(name for name in names if not os.path.lexists(name))
+        empty = self._path.with_name(f"{self._path.name}.new")
+        fd = -1
+        try:
+            os.fsync(self._fd)
+            fd = os.open(empty, _FLAGS | os.O_TRUNC, 0o600)
+            os.fchmod(fd, 0o600)
+            self._faults("audit.link")
+            os.link(self._path, full)
+            self._faults("audit.replace")
+            empty.replace(self._path)
+        except OSError:
+            if fd >= 0:
+                os.close(fd)
+            _finish_turn(self._fd, self._path)
+            if not _same(self._fd, self._path):
+                raise
+            return
+        os.close(self._fd)
+        self._fd, self._size, self._before = fd, 0, full
+        _sync_directory(self._path.parent)
 
     def _cut_back(self) -> None:
         self._faults("audit.cut")
@@ -215,118 +254,6 @@ def _write_whole(fd: int, line: bytes, part: int | None) -> None:
         raise OSError(f"{written} of {len(line)} bytes were written")
 
 
-def verify(path: Path) -> tuple[int, int | None]:
-    """Return the number of good lines at the head of the file, and the number of the first bad one.
-
-    Lines count from 1. A line is bad if it was changed, if it does not follow the one before it,
-    or if it has no end.
-    """
-    seq, previous = 0, GENESIS
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            found = _parse(line)
-            if found is None or found[:2] != (seq + 1, previous):
-                return number - 1, number
-            seq, previous = seq + 1, found[2]
-    return seq, None
-
-
-def last_decisions(path: Path, requests: Collection[str]) -> dict[str, Decision]:
-    """Return what each of some requests came to, as far as the file says so. Blocks.
-
-    For the start: what was decided just before a daemon was killed is here, and may be nowhere
-    else. Only the last few thousand records are looked at.
-
-    Args:
-        path: of the file.
-        requests: their ids.
-    """
-    found: dict[str, Decision] = {}
-    looked_at = 0
-    with suppress(OSError), path.open("rb") as file:
-        for line in _lines_backwards(file):
-            looked_at += len(line)
-            if len(found) == len(requests) or looked_at > _LOOKED_AT:
-                break
-            record = _record(line) if b'"permission_decided"' in line else {}
-            name, decision = record.get("request_uid"), decision_of(record)
-            if name in requests and decision is not None:
-                found.setdefault(str(name), decision)  # the last word counts
-    return found
-
-
-def _record(line: bytes) -> dict[str, Any]:
-    """Return a record that is as it was written, else an empty one."""
-    record = json.loads(line) if _parse(line) is not None else {}
-    return record if isinstance(record, dict) else {}
-
-
-def _parse(line: bytes) -> tuple[int, str, str] | None:
-    """Return number, hash before and own hash of a line; None if the line is not whole."""
-    end = _END.fullmatch(line, max(0, len(line) - _END_SIZE - 1), len(line) - 1)
-    if end is None or not line.endswith(b"\n"):
-        return None
-    body = line[: end.start()] + b"}"
-    digest = hashlib.sha256(body).hexdigest()
-    if digest.encode() != end.group(1):
-        return None
-    try:
-        record = json.loads(body)
-        return int(record["seq"]), str(record["prev_hash"]), digest
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-
-
-class _Tail:
-    """Where a chain goes on."""
-
-    def __init__(self, size: int, torn_bytes: int, seq: int, last_hash: str) -> None:
-        self.size = size
-        self.torn_bytes = torn_bytes
-        self.seq = seq
-        self.hash = last_hash
-
-    @classmethod
-    def recover(cls, fd: int, faults: Faults) -> "_Tail":
-        """Cut a torn tail off the file, and find the end of its chain."""
-        with open(fd, "rb", closefd=False) as file:
-            lines = _lines_backwards(file)
-            torn = next(lines)
-            seq, last_hash, damaged = 0, GENESIS, 0
-            for line in lines:
-                found = _parse(line)
-                if damaged == 0:
-                    # After a damaged line the chain goes on from its bytes as they are.
-                    last_hash = found[2] if found else hashlib.sha256(line).hexdigest()
-                if found is not None:
-                    seq = found[0]
-                    break
-                damaged += 1
-        size = os.fstat(fd).st_size - len(torn)
-        if torn:
-            faults("audit.recover")
-            os.ftruncate(fd, size)
-            os.fsync(fd)
-        return cls(size, len(torn), seq + damaged, last_hash)
-
-
-def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
-    """Yield what follows the last line end, then each line with its end, from last to first."""
-    at = file.seek(0, os.SEEK_END)
-    rest, ended = b"", b""
-    while at > 0:
-        start = max(0, at - _BLOCK)
-        file.seek(start)
-        rest = file.read(at - start) + rest
-        at = start
-        first, *lines = rest.split(b"\n")
-        for line in reversed(lines):
-            yield line + ended
-            ended = b"\n"
-        rest = first
-    yield rest + ended
-
-
 def _shown(value: Any, depth: int) -> Any:
     """Return a JSON tree fit to be read: strings escaped and cut, depth bounded."""
     if isinstance(value, str):
@@ -346,3 +273,16 @@ def _sync_directory(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _finish_turn(fd: int, path: Path) -> None:
+    """Undo the half of a turn: a file that has the plain name still has no number."""
+    with suppress(OSError):
+        path.with_name(f"{path.name}.new").unlink()
+    for full in full_files(path)[-1:]:
+        if _same(fd, full) and _same(fd, path):
+            full.unlink()
+
+
+def _same(fd: int, path: Path) -> bool:
+    return os.path.samestat(os.fstat(fd), path.stat())

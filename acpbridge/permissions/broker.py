@@ -5,8 +5,8 @@ audit has it before anybody acts on it. The task that asks is the one that settl
 claimed synchronously, by whoever is first, and then recorded and returned by that task alone.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,29 +16,32 @@ import structlog
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.permission import Decision, Effect, PermissionRequest, Question, Reason
+from acpbridge.model.permission import (
+    Decision,
+    Effect,
+    Lasts,
+    PermissionRequest,
+    Question,
+    Reason,
+)
 from acpbridge.model.ports import Clock
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.permissions import policy
-from acpbridge.permissions.answers import Answer, answered
+from acpbridge.permissions.answers import Answer, always, answered
 from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.entries import Claim, Entry
-from acpbridge.permissions.record import decision_fields, place_fields, requester_fields
-from acpbridge.permissions.verdict import Ruling, Verdict
+from acpbridge.permissions.granting import Granting
+from acpbridge.permissions.grants import Ended, Grant, Grants, is_grant
+from acpbridge.permissions.record import decision_fields, place_fields
+from acpbridge.permissions.recorder import Recorder
+from acpbridge.permissions.refusals import Refusals
+from acpbridge.permissions.settled import Settled, too_late
+from acpbridge.permissions.verdict import NO_MATCH, Ruling, Verdict
 
 log = structlog.get_logger(__name__)
 
-# So many settled questions are remembered, to say by whom and when to one who comes too late.
-REMEMBERED: Final = 1024
-# Longest time for a record to be written; a disk that takes longer counts as one that fails.
-AUDIT_SECONDS: Final = 5.0
 # Those who may answer. Agents never approve agents, nor does the bridge itself.
 _PEOPLE: Final = frozenset({Role.OPERATOR, Role.EDITOR})
-
-
-async def by_run_rule(request: PermissionRequest) -> Verdict:
-    """Judge a request by its run's rule alone."""
-    return policy.judge(request)
 
 
 class PermissionBroker:
@@ -47,8 +50,10 @@ class PermissionBroker:
     Args:
         audit: has every decision before it is returned.
         clock: its wall time is shown, its monotonic time is recorded.
-        judge: says what the rules want of a request. If it fails, the request is denied; what it
-            says of one that was taken back meanwhile counts for nothing.
+        judge: says what the rules want of a request; None: the run's own rule, and grants. If it
+            fails, the request is denied; what it says of one that was taken back meanwhile counts
+            for nothing.
+        grants: those in force; None: those that are made here.
         deadline: seconds until a request that nobody decided is denied, the judge's time included.
         per_session: most requests of one session that are judged or asked; the next one is denied.
         in_all: most requests of all sessions that are.
@@ -62,7 +67,8 @@ class PermissionBroker:
         audit: Audit,
         clock: Clock,
         *,
-        judge: Callable[[PermissionRequest], Awaitable[Verdict]] = by_run_rule,
+        judge: Callable[[PermissionRequest], Awaitable[Verdict]] | None = None,
+        grants: Grants | None = None,
         deadline: float = 300.0,
         per_session: int = 32,
         in_all: int = 256,
@@ -70,16 +76,18 @@ class PermissionBroker:
         on_decided: Callable[[PermissionRequest, Decision], None],
         faults: Faults = no_faults,
     ) -> None:
-        self._audit = audit
         self._clock = clock
-        self._judge = judge
+        self._judge = judge or self._by_run_rule
+        self._grants = Grants(clock) if grants is None else grants
+        self._recorder = Recorder(audit, faults)
+        self._granting = Granting(self._grants, self._recorder)
+        self._refusals = Refusals(self._recorder, clock)
         self._deadline = deadline
         self._bounds = (per_session, in_all)
         self._on_asked = on_asked
         self._on_decided = on_decided
-        self._faults = faults
         self._entries: dict[str, Entry] = {}
-        self._resolved: OrderedDict[str, str] = OrderedDict()
+        self._settled = Settled()
         self._stopping = False
 
     async def ask(
@@ -149,9 +157,11 @@ class PermissionBroker:
         entry = self._entries.get(question_id)
         if entry is None or not entry.is_open():
             raise self._gone(question_id, entry)
-        decision = answered(entry.request, requester, Answer(option_id, effect, note, confirm))
+        assert entry.question is not None
+        decision = answered(entry.question, requester, Answer(option_id, effect, note, confirm))
         entry.decide(Claim(decision, self._now(), requester))
         await entry.settled.wait()
+        await self._granting.tell()
         assert entry.final is not None
         return entry.final
 
@@ -159,7 +169,10 @@ class PermissionBroker:
         """Take back what a session asks, or one turn of it; return the ids.
 
         A decision that is still being recorded is taken back too: its agent gets `cancelled`.
+        Without a turn it is the end of the session or of its agent: what was granted ends too.
         """
+        if turn is None:
+            self._grants.end(session, Ended.DIED if reason is Reason.AGENT_DIED else Ended.SESSION)
         return [
             entry.request.id
             for entry in self._entries.values()
@@ -173,9 +186,23 @@ class PermissionBroker:
         entry = self._entries.get(question_id)
         return entry is not None and entry.withdraw(self._cancelled(reason))
 
+    def grants(self) -> list[Grant]:
+        """Return the grants that are in force, the oldest first."""
+        return self._grants.listed()
+
+    async def revoke(self, ids: list[str], requester: Requester) -> list[Grant]:
+        """End grants at once; see `Granting.revoke`."""
+        return await self._granting.revoke(ids, requester)
+
+    async def tell(self) -> None:
+        """Record what nobody waited for: grants that are over, refusals that were only counted."""
+        await self._granting.tell()
+        await self._refusals.tell()
+
     def stop(self) -> None:
         """Cancel everything that is open, and from now on every request at once."""
         self._stopping = True
+        self._grants.end(None, Ended.SESSION)
         for entry in self._entries.values():
             entry.withdraw(self._cancelled(Reason.STOPPING))
 
@@ -229,28 +256,41 @@ class PermissionBroker:
             return
         if entry.claim is not None:
             return
-        entry.rule, entry.policy_sha256 = verdict.rule, verdict.policy_sha256
+        if is_grant(verdict.rule) and not self._grants.holds(verdict.rule):
+            # It is over since the judge looked.
+            verdict = replace(verdict, effect=NO_MATCH.effect, rule=NO_MATCH.rule)
+        entry.rule, entry.facts = verdict.rule, verdict.facts
+        entry.policy_sha256 = verdict.policy_sha256
         choice = policy.choose(entry.request.ask, verdict.effect)
         if choice.effect is not None:
             reason = verdict.reason if choice.reason is Reason.RULE else choice.reason
             decision = Decision(choice.effect, choice.option_id, reason, verdict.rule)
             entry.decide(Claim(decision, self._now()))
 
+    async def _by_run_rule(self, request: PermissionRequest) -> Verdict:
+        verdict = policy.judge(request)
+        granted = self._grants.verdict(request) if verdict.rule == policy.RUN_ASK else None
+        return granted or verdict
+
     def _question(self, entry: Entry) -> Question:
-        expires = entry.came + timedelta(seconds=self._deadline)
-        return Question(entry.request, entry.came.isoformat(), expires.isoformat())
+        expires = (entry.came + timedelta(seconds=self._deadline)).isoformat()
+        entry.scope, offer = self._granting.offered(entry)
+        lasts = always(entry.request, granted=offer is not None)
+        return Question(entry.request, entry.came.isoformat(), expires, offer, lasts)
 
     async def _settle(self, entry: Entry) -> None:
         """Record the decision of an entry and make it final, whoever cancels this task."""
         assert entry.claim is not None
         decision = await self._commit(entry, entry.claim)
+        if decision.lasts is Lasts.SESSION and entry.claim.requester is not None:
+            decision = await self._granting.made(entry, decision, entry.claim.requester)
         # Withdrawn while it was written: the audit gets a second word, the agent `cancelled`.
         if entry.withdrawn is not None and decision.effect is not Effect.CANCEL:
             decision = await self._commit(entry, entry.withdrawn)
         entry.final = decision
         if self._entries.get(entry.request.id) is entry:
             del self._entries[entry.request.id]
-            self._remember(entry.request.id, _by_whom(decision, entry.claim.at))
+            self._settled.remember(entry.request.id, decision, entry.claim.at)
         entry.settled.set()
         self._on_decided(entry.request, decision)
 
@@ -263,48 +303,27 @@ class PermissionBroker:
             sha256 = entry.policy_sha256
             return decision_fields(request, entry.rule, sha256, decision, claim.requester, latency)
 
-        allows = decision.effect is Effect.ALLOW
-        recorded = await self._recorded("permission_decided", fields, durable=allows)
+        allows, recorded = decision.effect is Effect.ALLOW, True
+        if allows and claim.requester is None and is_grant(entry.rule):
+            recorded = await self._granting.used(entry.rule, request)
+        if recorded:
+            recorded = await self._recorder.recorded("permission_decided", fields, durable=allows)
         if recorded or not allows:
             return decision
         # Said once more, if that is possible: a write that was given up may still come to be.
         denial = policy.denial(request.ask, Reason.AUDIT_FAILED)
         return await self._commit(entry, Claim(denial, claim.at, claim.requester))
 
-    async def _recorded(
-        self, kind: str, fields: Callable[[], dict[str, Any]], *, durable: bool
-    ) -> bool:
-        """Tell whether the audit has a record: shielded from cancellation, bounded in time."""
-        with anyio.move_on_after(AUDIT_SECONDS, shield=True):
-            try:
-                self._faults("permission.record")
-                await self._audit.record(kind, fields(), durable=durable)
-                self._faults("permission.recorded")
-            except Exception:  # noqa: BLE001 -- the boundary of a call: whatever it was, deny
-                return False
-            return True
-        return False
-
     async def _refuse(self, question_id: str, requester: Requester) -> None:
         entry = self._entries.get(question_id)
         place = {"request_uid": question_id} if entry is None else place_fields(entry.request)
-        fields = {**place, "requester": requester_fields(requester)}
-        await self._recorded("permission_refused", lambda: fields, durable=False)
+        await self._refusals.record(place, requester)
         raise BridgeError("permission_denied", f"{requester.label()} may not answer questions.")
 
     def _gone(self, question_id: str, entry: Entry | None) -> BridgeError:
         if entry is not None and entry.claim is not None:
-            how = _by_whom(entry.claim.decision, entry.claim.at)
-        elif question_id in self._resolved:
-            how = self._resolved[question_id]
-        else:
-            return BridgeError("no_such_question", f"There is no question {question_id!r}.")
-        return BridgeError("already_resolved", f"Question {question_id} is already {how}.")
-
-    def _remember(self, question_id: str, how: str) -> None:
-        self._resolved[question_id] = how
-        while len(self._resolved) > REMEMBERED:
-            self._resolved.popitem(last=False)
+            return too_late(question_id, entry.claim.decision, entry.claim.at)
+        return self._settled.gone(question_id)
 
     def _now(self) -> str:
         return self._clock.wall().isoformat()
@@ -314,8 +333,3 @@ class PermissionBroker:
 
     def _denied(self, request: PermissionRequest, reason: Reason) -> Claim:
         return Claim(policy.denial(request.ask, reason), self._now())
-
-
-def _by_whom(decision: Decision, at: str) -> str:
-    by = decision.by or decision.reason
-    return f"decided by {by} at {at}: {decision.effect}"

@@ -12,6 +12,8 @@ import anyio
 
 from acpbridge.model.permission import Decision, Effect, PermissionRequest, Question
 from acpbridge.model.requesters import Requester
+from acpbridge.permissions.rules.facts import Facts
+from acpbridge.permissions.scope import Scope
 
 # The rule in the record of a request that came to its end before any rule was looked at.
 UNJUDGED: Final = "not_judged"
@@ -35,6 +37,8 @@ class Entry:
         started: monotonic.
         rule: id of the rule that decided it, or that sent it to a person.
         policy_sha256: of the policy that was looked at, "" for none.
+        facts: what was known of it when it was judged.
+        scope: what may be granted of it, None if nothing.
         question: what people see; None while it is judged, and if nobody needs to be asked.
         claim: the decision, once there is one.
         withdrawn: set if the request was withdrawn while its decision was being recorded.
@@ -47,6 +51,8 @@ class Entry:
     started: float
     rule: str = UNJUDGED
     policy_sha256: str = ""
+    facts: Facts | None = None
+    scope: Scope | None = None
     question: Question | None = None
     claim: Claim | None = None
     withdrawn: Claim | None = None

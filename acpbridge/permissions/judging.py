@@ -19,7 +19,6 @@ from acpbridge.permissions.resolving import resolver
 from acpbridge.permissions.rules.facts import Facts
 from acpbridge.permissions.rules.gather import facts_of
 from acpbridge.permissions.verdict import NO_MATCH, Ruling, Verdict, merge
-from acpbridge.transport.tasks import in_time
 from acpbridge.transport.threads import Threads
 
 log = structlog.get_logger(__name__)
@@ -27,8 +26,9 @@ log = structlog.get_logger(__name__)
 # The rules have this long for one request (row 31). It is processor time of their own thread: on a
 # loaded machine the time of day would deny what is in order. Seconds.
 RULE_SECONDS: Final = 0.05
-# All of it, the disk included, by the clock: a disk that takes longer counts as one that hangs.
-JUDGE_SECONDS: Final = 2.0
+# A look at the disk, or a judgement with all of them, has this long by the clock: a disk that takes
+# longer counts as one that hangs. Seconds.
+DISK_SECONDS: Final = 2.0
 
 # While the policy is broken nothing else may allow either (row 30).
 BROKEN: Final = Verdict(Ruling.ASK, "policy:broken")
@@ -60,9 +60,9 @@ class Policy:
     broken: bool = False
 
 
-def no_grants(request: PermissionRequest) -> Verdict | None:
+def no_grants(request: PermissionRequest, facts: Facts) -> Verdict | None:
     """Return what nobody has granted."""
-    del request
+    del request, facts
     return None
 
 
@@ -71,26 +71,26 @@ class Judging:
 
     Args:
         current: returns the policy in force; it may take a look at the disk.
-        grants: says what was granted of a request; None: it is not covered.
-        seconds: for each request, by the clock.
+        grants: says what was granted of a request, given its facts; None: it is not covered.
+        seconds: for the looks at the disk that a request needs, by the clock.
     """
 
     def __init__(
         self,
         current: Callable[[], Awaitable[Policy]],
-        grants: Callable[[PermissionRequest], Verdict | None] = no_grants,
+        grants: Callable[[PermissionRequest, Facts], Verdict | None] = no_grants,
         *,
-        seconds: float = JUDGE_SECONDS,
+        seconds: float = DISK_SECONDS,
     ) -> None:
         self._current = current
         self._grants = grants
         self._seconds = seconds
-        self._threads = Threads()
+        self._threads = Threads(seconds)
 
     async def judge(self, request: PermissionRequest) -> Verdict:
         """Return the one verdict on a request. Fails for nobody: what went wrong is a denial."""
         try:
-            return await in_time(self._seconds, partial(self._judged, request))
+            return await self._judged(request)
         except TimeoutError as error:
             log.warning("a request was not judged in time", request=request.id, error=str(error))
             return _failed("error:timeout")
@@ -102,15 +102,15 @@ class Judging:
     async def _judged(self, request: PermissionRequest) -> Verdict:
         rules = await self._current()
         look = partial(_by_rules, rules.book, request, self._seconds)
-        of_rules = await self._threads.run(look)
+        facts, of_rules = await self._threads.run(look)
         found = [
             policy.judge(request) if request.run_rule is not OnPermission.ASK else None,
             of_rules,
             BROKEN if rules.broken else None,
-            self._grants(request),
+            self._grants(request, facts),
         ]
         verdict = combined(request, (verdict for verdict in found if verdict is not None))
-        return replace(verdict, policy_sha256=rules.book.sha256)
+        return replace(verdict, policy_sha256=rules.book.sha256, facts=facts)
 
 
 def combined(request: PermissionRequest, verdicts: Iterable[Verdict]) -> Verdict:
@@ -126,17 +126,17 @@ def combined(request: PermissionRequest, verdicts: Iterable[Verdict]) -> Verdict
     return merge(found)
 
 
-def _by_rules(book: Book, request: PermissionRequest, seconds: float) -> Verdict:
-    """Return what the rules say. Blocks."""
+def _by_rules(book: Book, request: PermissionRequest, seconds: float) -> tuple[Facts, Verdict]:
+    """Return what is known of a request, and what the rules say of it. Blocks."""
     facts = facts_of(request, resolver(seconds), str(Path.home()))
     # What is slow once may have had a collection of garbage fall into it; what is slow twice is.
     for _ in range(2):
         started = time.thread_time()
         verdict = book.judge(facts)
         if time.thread_time() - started <= RULE_SECONDS:
-            return verdict
+            return facts, verdict
     log.warning("the rules took too long for a request", request=request.id)
-    return _failed("error:slow_rules")
+    return facts, _failed("error:slow_rules")
 
 
 def _failed(rule: str) -> Verdict:

@@ -38,6 +38,9 @@ _AUTO: Final = "auto"
 _NO_LETTER = re.compile(r"[^a-z]+")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
+# The rule of a run that leaves it to a person: no opinion.
+RUN_ASK: Final = "run:ask"
+
 _REJECTS: Final = (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS)
 
 
@@ -64,7 +67,7 @@ def judge(request: PermissionRequest) -> Verdict:
     if request.run_rule is OnPermission.DENY:
         return Verdict(Ruling.DENY, "run:deny")
     if request.run_rule is OnPermission.ASK:
-        return Verdict(Ruling.ASK, "run:ask")
+        return Verdict(Ruling.ASK, RUN_ASK)
     why = doubt(request)
     return Verdict(Ruling.ASK, why) if why else Verdict(Ruling.ALLOW, "run:allow")
 
@@ -78,6 +81,8 @@ def doubt(request: PermissionRequest) -> str:
         return "unknown_kind"
     if subject.kind is ToolKind.SWITCH_MODE:
         return "switch_mode"
+    if subject.cautions:
+        return "caution"
     return "changed_since_announced" if subject.changed else ""
 
 
@@ -110,12 +115,19 @@ def the_allow_once(ask: PermissionAsk) -> Option | None:
     return offered[0]
 
 
-def pick(ask: PermissionAsk, option_id: str, *, allow_bypass: bool = False) -> Option:
+def pick(
+    ask: PermissionAsk,
+    option_id: str,
+    *,
+    allow_bypass: bool = False,
+    forward_always: bool = False,
+) -> Option:
     """Return the option that a person's exact id comes to.
 
     An `allow_always` is lowered to the one `allow_once` that is offered, so that the agent keeps
-    asking; without exactly one the option is sent as it is. A mode that may be entered under
-    `allow_bypass` is not lowered: another mode would be an answer that nobody gave.
+    asking; without exactly one, or with `forward_always`, the option is sent as it is. A mode that
+    may be entered under `allow_bypass` is not lowered: another mode would be an answer that nobody
+    gave.
 
     Raises:
         BridgeError: `invalid_option`, naming what is offered.
@@ -128,7 +140,8 @@ def pick(ask: PermissionAsk, option_id: str, *, allow_bypass: bool = False) -> O
     if names_bypass(option_id) and option.kind not in _REJECTS and not allow_bypass:
         message = f"The option {_quoted(option_id)} would end all questions; that is not allowed."
         raise invalid_option(ask, message)
-    if option.kind is OptionKind.ALLOW_ALWAYS and not (allow_bypass and names_mode(option_id)):
+    entered = allow_bypass and names_mode(option_id)
+    if option.kind is OptionKind.ALLOW_ALWAYS and not (forward_always or entered):
         return the_allow_once(ask) or option
     return option
 

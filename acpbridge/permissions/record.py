@@ -1,13 +1,22 @@
 """The fields of an audit record of a decision: evidence, never contents.
 
 Of a tool's arguments only what says *which* thing is touched goes in, the argv and the paths; the
-rest is covered by the hash of the request's bytes.
+rest is covered by the hash of the request's bytes, and what we would write by one of its own.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from acpbridge.model.permission import Decision, Effect, PermissionRequest, Reason, ToolSubject
+from acpbridge.model.permission import (
+    Decision,
+    Effect,
+    Lasts,
+    PermissionRequest,
+    Reason,
+    Source,
+    ToolSubject,
+)
 from acpbridge.model.requesters import Requester
 from acpbridge.permissions.arguments import ARGV_KEYS, PATH_KEYS, under
 
@@ -28,6 +37,7 @@ def decision_fields(
     return {
         **place_fields(request),
         "agent_pid": ask.agent_pid,
+        "agent_start": ask.agent_start,
         "jsonrpc_id": ask.wire_id,
         "tool_call_id": ask.subject.tool_call_id,
         "tool_kind": ask.subject.kind if ask.subject.known_kind else "unknown",
@@ -36,6 +46,7 @@ def decision_fields(
         "argv": _argv(ask.subject.raw_input),
         "paths": _paths(ask.subject),
         "raw_sha256": ask.raw_sha256,
+        "content_sha256": _content(ask.subject),
         "options": [
             {"id": option.option_id, "kind": option.raw_kind or option.kind}
             for option in ask.options[:_MOST]
@@ -46,7 +57,9 @@ def decision_fields(
         "option_id": decision.option_id,
         "reason": decision.reason,
         "note": decision.note,
+        "lasts": decision.lasts,
         "decided_by": None if requester is None else requester_fields(requester),
+        "clients_offered": request.offered,
         "latency_ms": round(latency * 1000, 3),
     }
 
@@ -62,6 +75,7 @@ def decision_of(record: Mapping[str, Any]) -> Decision | None:
             Reason(record["reason"]),
             str(by),
             str(record["note"]),
+            Lasts(record.get("lasts", Lasts.ONCE)),
         )
     except (KeyError, ValueError, TypeError):
         return None
@@ -95,3 +109,12 @@ def _argv(raw_input: Any) -> list[str] | None:
 def _paths(subject: ToolSubject) -> list[str]:
     found = [*subject.locations, *under(subject.raw_input, PATH_KEYS)]
     return list(dict.fromkeys(found))[:_MOST]
+
+
+def _content(subject: ToolSubject) -> str | None:
+    """Return the hash of what would be written to a file by us."""
+    raw = subject.raw_input
+    content = raw.get("content") if isinstance(raw, Mapping) else None
+    if subject.source is not Source.FILES or not isinstance(content, str):
+        return None
+    return hashlib.sha256(content.encode()).hexdigest()

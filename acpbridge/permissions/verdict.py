@@ -5,11 +5,12 @@ what is safe, and which of two rules is the more special nobody can foresee.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from acpbridge.model.permission import Reason
+from acpbridge.permissions.rules.facts import Facts
 
 
 class Ruling(StrEnum):
@@ -32,12 +33,14 @@ class Verdict:
         rule: id of the rule that decided it.
         reason: of a denial: a rule's word, or that the rules could not be asked.
         policy_sha256: of the policy that was looked at, "" for none.
+        facts: what was known of the request when it was judged, None if nobody looked.
     """
 
     effect: Ruling
     rule: str
     reason: Reason = Reason.RULE
     policy_sha256: str = ""
+    facts: Facts | None = field(default=None, compare=False)
 
 
 NO_MATCH: Final = Verdict(Ruling.ASK, "no_match")

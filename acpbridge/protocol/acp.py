@@ -67,6 +67,27 @@ class PermissionParams(_Shape):
     options: list[WireOption]
 
 
+# As the schema has it; 0 is no line, and is read as the first.
+_LineNumber = Annotated[StrictInt, Field(ge=0)]
+
+
+class ReadFileParams(_Shape):
+    """The params of `fs/read_text_file`."""
+
+    sessionId: StrictStr  # noqa: N815 - the word on the wire
+    path: StrictStr
+    line: _LineNumber | None = None
+    limit: _LineNumber | None = None
+
+
+class WriteFileParams(_Shape):
+    """The params of `fs/write_text_file`."""
+
+    sessionId: StrictStr  # noqa: N815 - the word on the wire
+    path: StrictStr
+    content: StrictStr
+
+
 def read(shape: type[Shape], value: Any, what: str) -> Shape:
     """Return the value in the given shape.
 

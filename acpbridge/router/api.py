@@ -382,3 +382,15 @@ class RouterApi(Protocol):
                 option once more, `already_resolved`, `no_such_question`.
         """
         ...
+
+    async def grants(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return what people allowed for longer than once, the oldest first. No agent may."""
+        ...
+
+    async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
+        """End grants by their ids; return them. No agent may.
+
+        Raises:
+            BridgeError: `no_such_grant`, once all the others are revoked.
+        """
+        ...

@@ -30,6 +30,7 @@ class Action(StrEnum):
     RESTART = "restart"
     PRUNE = "delete sessions"
     STOP_DAEMON = "stop the daemon"
+    GRANTS = "list or revoke grants"
 
 
 class Reach(StrEnum):
@@ -53,8 +54,18 @@ _ALL: Final = dict.fromkeys(Action, Reach.ALL)
 
 REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
     Role.OPERATOR: _ALL,
-    Role.SYSTEM: {**_ALL, Action.ANSWER: Reach.NONE, Action.ALLOW_BY_RULE: Reach.NONE},
-    Role.EDITOR: {**_ALL, Action.PRUNE: Reach.NONE, Action.STOP_DAEMON: Reach.NONE},
+    Role.SYSTEM: {
+        **_ALL,
+        Action.ANSWER: Reach.NONE,
+        Action.ALLOW_BY_RULE: Reach.NONE,
+        Action.GRANTS: Reach.NONE,
+    },
+    Role.EDITOR: {
+        **_ALL,
+        Action.PRUNE: Reach.NONE,
+        Action.STOP_DAEMON: Reach.NONE,
+        Action.GRANTS: Reach.NONE,
+    },
     Role.AGENT: {
         Action.RUN: Reach.ALL,  # as a child of its own; depth and number are bounded
         Action.PROMPT: Reach.BELOW,
@@ -69,6 +80,7 @@ REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
         Action.RESTART: Reach.NONE,  # what fails again and again is a human's to look at (G11)
         Action.PRUNE: Reach.NONE,
         Action.STOP_DAEMON: Reach.NONE,
+        Action.GRANTS: Reach.NONE,
     },
     Role.CHANNEL: dict.fromkeys(Action, Reach.NONE),
 }

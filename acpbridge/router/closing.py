@@ -51,6 +51,7 @@ class Closing:
         self._services.broker.withdraw(self._book.record.key, Reason.CANCELLED)
         if reason is not None:
             self._services.remarks.forget(self._book.record.key)
+        self._services.scribe.put(self._services.broker.tell)
 
     async def finish(self) -> None:
         """Put the end on record, and have whoever follows know of it; nothing of it runs."""

@@ -12,6 +12,7 @@ import anyio
 import structlog
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.events import Event, Fact, Update
 from acpbridge.model.permission import (
     Decision,
@@ -23,6 +24,7 @@ from acpbridge.model.permission import (
 )
 from acpbridge.model.sessions import Outcome, SessionRecord, TurnState
 from acpbridge.protocol.content import without_bytes
+from acpbridge.router.modes import ModeAudit
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import TurnResult
@@ -51,7 +53,7 @@ class Host:
     Args:
         record: of the session, as it was made.
         services: what it works with.
-        allow_bypass: whether a person may let the agent enter a mode in which nobody is asked.
+        definition: says what a person may let the agent do.
 
     Attributes:
         key: of the session.
@@ -62,12 +64,16 @@ class Host:
     """
 
     def __init__(
-        self, record: SessionRecord, services: Services, *, allow_bypass: bool = False
+        self,
+        record: SessionRecord,
+        services: Services,
+        definition: AgentDefinition,
     ) -> None:
         self.key = record.key
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
-        self._allow_bypass = allow_bypass
+        self._modes = ModeAudit(services, record.key)
+        self._definition = definition
         self.turn: Turn | None = None
         self.closing = False
         self.leaving = False
@@ -84,6 +90,8 @@ class Host:
                 turn = None  # of a turn that is over, whichever is under way now (case 31)
             elif turn is not None:
                 self._touch(turn)
+        else:
+            self._modes.tell(None if turn is None else turn.run_id, event)
         self._append(turn, event)
 
     async def room(self) -> None:
@@ -104,6 +112,8 @@ class Host:
         turn = self.turn
         if self._unwanted(turn):
             return Decision(Effect.CANCEL, None, Reason.CANCELLED)
+        if ask.outside_turn:
+            turn = None
         request = PermissionRequest(
             id=str(self._services.ids.uuid4())[:8],
             session=self.key,
@@ -111,8 +121,10 @@ class Host:
             # Outside a turn no rule applies (row 14).
             run_rule=OnPermission.ASK if turn is None else turn.request.on_permission,
             ask=ask,
-            allow_bypass=self._allow_bypass,
+            allow_bypass=self._definition.allow_bypass,
+            forward_always=self._definition.forward_always,
             roots=self._roots,
+            offered=self._services.attended(self.key),
         )
         if turn is None:
             return await self._services.broker.ask(request, self._why_withdrawn)

@@ -25,12 +25,12 @@ class Presence:
         """A client is gone."""
         self._looking.pop(client_id, None)
 
-    def attended(self, key: SessionKey, above: Sequence[SessionKey] = ()) -> bool:
-        """Tell whether a person is asked what this session asks.
+    def attended(self, key: SessionKey, above: Sequence[SessionKey] = ()) -> int:
+        """Return at how many clients a person is asked what this session asks.
 
         Args:
             key: of the session.
             above: those that it was started below: who follows one of them is asked too.
         """
         keys = {"", *map(str, (key, *above))}
-        return any(seen in keys for seen in self._looking.values())
+        return sum(seen in keys for seen in self._looking.values())

@@ -218,8 +218,8 @@ class Router(Owner):
         """Take note of a person at a terminal; see `RouterApi.attend`."""
         self._presence.attend(key, requester)
 
-    def attended(self, key: SessionKey) -> bool:
-        """Tell whether a person is asked right now what a session asks."""
+    def attended(self, key: SessionKey) -> int:
+        """Return at how many clients a person is asked right now what a session asks."""
         return self._presence.attended(key, self._directory.line_above(key))
 
     async def answer(
@@ -236,6 +236,14 @@ class Router(Owner):
         return await self._questions.answer(
             question, requester, option_id=option_id, effect=effect, note=note, confirm=confirm
         )
+
+    async def grants(self, requester: Requester) -> list[dict[str, Any]]:
+        """Return the grants; see `RouterApi.grants`."""
+        return await self._questions.grants(requester)
+
+    async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
+        """End grants; see `RouterApi.revoke`."""
+        return await self._questions.revoke(grants, requester)
 
     def asked(self, question: Question) -> None:
         """Take note of an open question; the broker calls it."""

@@ -1,6 +1,6 @@
 """What every session is handed: one value, made once."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from acpbridge.controller.bounds import NO_BOUNDS, Bounds, Usage
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.faults import Faults
+from acpbridge.model.keys import SessionKey
 from acpbridge.model.ports import Clock, Ids
 from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.broker import PermissionBroker
@@ -22,6 +23,10 @@ from acpbridge.store.sessionlog import SessionLog
 
 # What of an error may be an agent's own words.
 _SAID: Final = ("message", "hint", "data")
+
+
+async def _unaudited(_kind: str, _fields: Mapping[str, Any]) -> None:
+    return None
 
 
 async def _unknown(_name: str, _limits: Bounds) -> Usage | None:
@@ -50,7 +55,9 @@ class Services:
         bounds: what the tree of a session that starts now may take.
         usage: what the tree of a session takes, from the kernel; None if it has none.
         remarks: what people said with denials, for agents to be told.
+        attended: at how many clients a person is asked what a session asks.
         stall: seconds without an update after which a turn fails; 0 for never.
+        audited: puts what is no decision into the audit.
     """
 
     ledger: Ledger
@@ -70,6 +77,8 @@ class Services:
     usage: Callable[[str, Bounds], Awaitable[Usage | None]] = _unknown
     stall: Callable[[], float] = lambda: 0.0
     remarks: Remarks = field(default_factory=Remarks)
+    audited: Callable[[str, Mapping[str, Any]], Awaitable[None]] = _unaudited
+    attended: Callable[[SessionKey], int] = lambda _key: 0
 
     def clean(self, error: BridgeError) -> BridgeError:
         """Return an error without secrets: an agent may have put what it was given into it."""

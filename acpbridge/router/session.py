@@ -73,7 +73,7 @@ class Session:
         self.mcp_servers: tuple[Mapping[str, Any], ...] = ()
         self.inbox = Inbox()
         self._book = Book(record, services.ledger)
-        self._host = Host(record, services, allow_bypass=definition.allow_bypass)
+        self._host = Host(record, services, definition)
         self._closing = Closing(self._book, self._host, services)
         self.open_log = self._closing.open_log
         self._build_spec = build_spec

@@ -59,14 +59,20 @@ class DaemonInfo:
 def asks(session: Session) -> bool | None:
     """Tell whether a person is asked in the session's mode; None: nobody knows."""
     facts = session.definition.facts
+    if bypasses(session):
+        return False
     if facts.asking_mode is None or session.mode is None:
+        if session.mode is not None and policy.names_mode(session.mode):
+            return False  # by its name, whatever the program is
         return None
     return session.mode == facts.asking_mode
 
 
 def bypasses(session: Session) -> bool:
-    """Tell whether the session's mode asks nobody, by what is known or by its name."""
+    """Tell whether nobody is asked, by what is known of the session's mode or by its name."""
     mode = session.mode
+    if session.agent is not None and session.agent.unasked:
+        return True
     if mode is None:
         return False
     return mode in session.definition.facts.bypass_modes or policy.names_bypass(mode)

@@ -1,6 +1,6 @@
 """The runtime of agents that speak ACP: a supervised process behind the seam."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -10,9 +10,9 @@ from acpbridge.controller import refusals
 from acpbridge.controller.acp_controller import AcpRuntimeController, Setup
 from acpbridge.controller.process import AgentProcess, Launcher, LaunchSpec
 from acpbridge.errors import BridgeError
-from acpbridge.model.events import Fact
+from acpbridge.model.faults import Faults, no_faults
 from acpbridge.model.settings import Settings
-from acpbridge.permissions import policy
+from acpbridge.permissions.confine import Roots
 from acpbridge.protocol import acp
 from acpbridge.protocol.content import check_content
 from acpbridge.protocol.envelope import LONG
@@ -21,6 +21,7 @@ from acpbridge.protocol.jsonrpc import Peer
 from acpbridge.protocol.toolcalls import ToolCalls
 from acpbridge.runtimes import settings
 from acpbridge.runtimes.acp_client import AcpClient
+from acpbridge.runtimes.advertised import served
 from acpbridge.runtimes.base import (
     Load,
     New,
@@ -30,13 +31,16 @@ from acpbridge.runtimes.base import (
     SessionSpec,
     TurnResult,
 )
+from acpbridge.runtimes.bypass import SETTERS
+from acpbridge.runtimes.client_files import Serving, serve_files, session_roots
 from acpbridge.runtimes.command import command_for
+from acpbridge.runtimes.modes import ModeKeeper
+from acpbridge.runtimes.terminals import Terminals
 from acpbridge.transport.longlines import LongLines
+from acpbridge.transport.tasks import background
 
 # Whatever an agent sends but updates: real answers have 100 KB, and a question may have so much.
 STRICT_LIMIT: Final = 1024 * 1024
-
-_MODE_SETTERS: Final = frozenset({"session/set_mode", "session/set_config_option"})
 
 
 class AcpRuntime:
@@ -45,10 +49,20 @@ class AcpRuntime:
     Args:
         launcher: starts agents.
         max_message_bytes: limit of one line in either direction.
+        faults: points at which a test may fail or kill.
+        learn: told of the variables that an agent sets for a command, before they are shown.
     """
 
-    def __init__(self, launcher: Launcher, max_message_bytes: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        max_message_bytes: int = DEFAULT_LIMIT,
+        faults: Faults = no_faults,
+        learn: Callable[[Mapping[str, str]], None] = lambda _given: None,
+    ) -> None:
         self._launcher = launcher
+        self._learn = learn
+        self._faults = faults
         self._limit = max_message_bytes
         self._lines = LongLines()
 
@@ -75,15 +89,18 @@ class AcpRuntime:
             stop_grace=spec.stop_grace,
             containment=definition.containment,
         )
-        async with self._launcher.launch(launch) as process:
+        async with session_roots(spec) as roots, self._launcher.launch(launch) as process:
             reading = self._limit, self._lines
-            session = _AcpSession(spec, host, process, reading, cold=command.cold)
-            async with session.controller:
+            terminals = Terminals(spec, host, self._launcher, process.pid, self._learn)
+            session = _AcpSession(spec, host, process, terminals, reading, cold=command.cold)
+            session.serve(roots, self._faults)
+            async with terminals, session.controller:
                 try:
                     await session.controller.connect()
                 except BridgeError as error:
                     raise command.explain(error) from None
-                yield session
+                async with background(session.modes.watch):
+                    yield session
 
 
 class _AcpSession:
@@ -94,6 +111,7 @@ class _AcpSession:
         spec: SessionSpec,
         host: SessionHost,
         process: AgentProcess,
+        terminals: Terminals,
         reading: tuple[int, LongLines],
         *,
         cold: bool,
@@ -102,28 +120,52 @@ class _AcpSession:
         self._spec = spec
         self._host = host
         self._process = process
+        self._terminals = terminals
         tools = ToolCalls(spec.definition.facts.tool_names, spec.cwd)
-        self._client = AcpClient(host, process.pid, self._mode_told, tools)
-        self._opened = False
+        start = process.start_ticks
+        self._client = AcpClient(host, process.pid, self._mode_told, tools, start_ticks=start)
         # Taken up again, and not yet proven by a turn to be really there.
         self._doubtful = False
         self._called_off = False
         self._sent = False
         self._pause = anyio.CancelScope()
-        self._wanted_mode = spec.definition.wanted_mode
-        self._entered_bypass: BridgeError | None = None
         self.controller = AcpRuntimeController(
             process,
             self._client,
             spec.definition.facts,
             start_seconds=spec.cold_start_seconds if cold else spec.start_seconds,
             answering=self._client.answering,
+            arrived=self._client.arrived,
             peer=Peer(limit, strict_limit=min(limit, STRICT_LIMIT), unread_limit=LONG),
             long_lines=lines,
+            served=served(spec.definition),
         )
         self.controller.hear_noise(self._client.on_noise)
-        self.controller.hear_gone(host.lost)
+        self.controller.hear_gone(self._gone)
         self._client.on_options = self.controller.chosen.options_told
+        self._client.malformed.give_up = self.controller.give_up
+        self.modes = ModeKeeper(
+            spec.definition,
+            host,
+            self.controller.chosen,
+            cancel=self.cancel,
+            give_up=self.controller.give_up,
+        )
+
+    def serve(self, roots: Roots, faults: Faults) -> None:
+        """Serve what the definition lets the agent do with files, and have run."""
+        client = self._client
+        terminals = self._terminals.methods(lambda: client.session_id, self.controller.drained)
+        serving = Serving(
+            self._host,
+            roots,
+            self._process.pid,
+            lambda: client.session_id,
+            client.wanted,
+            self.controller.drained,
+            faults,
+        )
+        client.served = {**serve_files(serving, self._spec), **terminals}
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -138,8 +180,12 @@ class _AcpSession:
         return self.controller.chosen.mode
 
     @property
+    def unasked(self) -> str:
+        return self.modes.unasked
+
+    @property
     def tool_running(self) -> bool:
-        return self._client.tools.running
+        return self._client.tools.running or self._terminals.awaited
 
     async def open(self, how: Opening) -> Mapping[str, Any]:
         spec, controller = self._spec, self.controller
@@ -161,53 +207,29 @@ class _AcpSession:
                 self._client.replaying = False
         self._client.session_id = controller.session_id
         self._doubtful = not isinstance(how, New)
-        await self._ensure_mode()
-        self._opened = True
+        await self.modes.ensure()
+        self.modes.opened = True
         return result
 
-    async def _ensure_mode(self) -> None:
-        if self._wanted_mode is not None:
-            await self.set_mode(self._wanted_mode)
-        elif self.mode is not None:
-            self._refuse_bypass(self.mode)
-
     async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
-        before = self._wanted_mode
+        before = self.modes.wanted
         if any(layers):
-            layers = await settings.apply(self.controller.chosen, layers, self._refuse_bypass)
+            layers = await settings.apply(self.controller.chosen, layers, self.modes.check)
         chosen = [layer.mode for layer in layers if layer.mode is not None]
-        self._wanted_mode = (chosen[-1] if chosen else "") or self._spec.definition.wanted_mode
+        self.modes.wanted = (chosen[-1] if chosen else "") or self._spec.definition.wanted_mode
         try:
-            await self._ensure_mode()
+            await self.modes.ensure()
         except BridgeError:
             # A turn that did not get its mode leaves no trace.
-            self._wanted_mode = before
+            self.modes.wanted = before
             raise
         return tuple(layers)
 
     async def set_mode(self, mode: str) -> None:
-        self._refuse_bypass(mode)
-        await self.controller.chosen.set_mode(mode)
-
-    def _refuse_bypass(self, mode: str) -> None:
-        definition = self._spec.definition
-        bypass = mode in definition.facts.bypass_modes or policy.names_bypass(mode)
-        if bypass and not definition.allow_bypass:
-            message = f"Mode {mode!r} of {definition.id} asks nobody; it is refused."
-            raise BridgeError("bypass_refused", message)
+        await self.modes.set(mode)
 
     def _mode_told(self, mode: str) -> None:
-        before = self.controller.chosen.mode
         self.controller.chosen.mode_told(mode)
-        if not self._opened or mode == before:
-            return
-        self._host.emit(Fact("mode_changed", {"mode": mode, "before": before}))
-        try:
-            self._refuse_bypass(mode)
-        except BridgeError as error:
-            # It let itself go in the middle of a turn (G30): that is the end of the turn.
-            self._entered_bypass = error
-            self.cancel()
 
     async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
         check_content(self.capabilities, content)
@@ -215,12 +237,15 @@ class _AcpSession:
         with anyio.CancelScope() as self._pause:
             await self._client.aftermath.over()
         # The agent may have left its mode since the last turn: nothing is prompted in another.
-        await self._ensure_mode()
-        self._entered_bypass = None
+        await self.modes.ensure()
+        self.modes.begin_turn()
         self._client.begin_turn()
+        self._terminals.begin_turn()
         try:
-            raw = await self.controller.prompt(content, self._send)
+            raw = await self.controller.prompt(content, self._send, self._client.answered)
         except BridgeError as error:
+            if self.modes.entered is not None and error.code == "request_cancelled":
+                raise self.modes.entered from None
             facts = self._spec.definition.facts
             # One that has begun to work has found the conversation, and has taken the prompt.
             doubtful = self._doubtful and not self._client.heard
@@ -231,7 +256,8 @@ class _AcpSession:
         finally:
             self._sent = False
             self._client.end_turn()
-        for problem in (self._entered_bypass, self._client.lost):
+            self.modes.end_turn()
+        for problem in (self.modes.entered, self._client.lost):
             if problem is not None:
                 raise problem
         self._doubtful = False
@@ -240,7 +266,7 @@ class _AcpSession:
 
     def _send(self) -> bool:
         """Take the prompt as sent, unless it was called off: it would never hear of that."""
-        self._sent = not self._called_off
+        self._sent = self._client.prompted = not self._called_off
         return self._sent
 
     def cancel(self) -> None:
@@ -248,27 +274,42 @@ class _AcpSession:
         self._pause.cancel()
         if not self._sent:
             return
+        self._terminals.cancel_turn()
         # The protocol wants every open question answered before the cancel is seen to be done.
         for call in self._client.cancel_turn():
             self.controller.answer(call, acp.selected(None))
         self.controller.cancel()
 
     async def request(self, method: str, params: Mapping[str, Any]) -> Any:
-        if method in _MODE_SETTERS:
+        if method in SETTERS:
             # Nobody enters a bypass mode by another road (row 28).
-            for value in (params.get("modeId"), params.get("value")):
-                if isinstance(value, str):
-                    self._refuse_bypass(value)
-        return await self.controller.request(method, params)
+            self.modes.check_request(params)
+        result = await self.controller.request(method, params)
+        if method in SETTERS:
+            self.controller.chosen.answered(result)
+        return result
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         self.controller.notify(method, params)
 
     async def close(self) -> None:
+        self._client.closed = True
         await self.controller.close()
 
     async def died(self) -> BridgeError:
         return await self.controller.died()
 
+    def _gone(self) -> None:
+        self._terminals.end_all()
+        self._host.lost()
+
     async def stop(self, grace: float | None = None) -> tuple[int, ...]:
-        return await self.controller.stop(grace)
+        left: list[int] = []
+
+        async def of_terminals() -> None:
+            left.extend(await self._terminals.stop(grace))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(of_terminals)
+            left.extend(await self.controller.stop(grace))
+        return tuple(left)

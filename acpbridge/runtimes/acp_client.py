@@ -6,8 +6,8 @@ that was not advertised is served.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import anyio
@@ -19,8 +19,10 @@ from acpbridge.permissions import policy
 from acpbridge.protocol import acp
 from acpbridge.protocol.jsonrpc import RELAYED, Call, Noise, Notification
 from acpbridge.protocol.toolcalls import ToolCalls
+from acpbridge.runtimes import elicitation
 from acpbridge.runtimes.aftermath import OF_NO_TURN, Aftermath
 from acpbridge.runtimes.base import SessionHost
+from acpbridge.runtimes.malformed import Malformed
 
 PERMISSION: Final = "session/request_permission"
 
@@ -50,6 +52,7 @@ class AcpClient:
         pid: of the agent, for the audit.
         on_mode: told of every mode that the agent announces.
         tools: keeps the calls that it tells of.
+        start_ticks: when the agent started, for the audit as well.
 
     Attributes:
         session_id: the agent's own; None until it is known.
@@ -60,6 +63,10 @@ class AcpClient:
         on_options: told of every list of config options that the agent announces.
         heard: whether the agent said or asked anything in this turn.
         lost: the error for something of this turn that was too long to be taken.
+        malformed: counts the requests that cannot be read.
+        prompted: whether the agent has a prompt that it has not answered.
+        closed: whether it was told to free its session: there is none any more.
+        served: what else is served to this agent, by method: only what was advertised.
     """
 
     def __init__(
@@ -68,9 +75,12 @@ class AcpClient:
         pid: int,
         on_mode: Callable[[str], None],
         tools: ToolCalls | None = None,
+        *,
+        start_ticks: int = 0,
     ) -> None:
         self._host = host
         self._pid = pid
+        self._start_ticks = start_ticks
         self._on_mode = on_mode
         self.on_options: Callable[[list[Any]], None] = lambda _options: None
         self._open: dict[Call, _Open] = {}
@@ -82,6 +92,11 @@ class AcpClient:
         self.aftermath = Aftermath()
         self.heard = False
         self.lost: BridgeError | None = None
+        self.malformed = Malformed(host)
+        self.prompted = False
+        self.closed = False
+        self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
+        self._cancels = 0
 
     async def room(self) -> None:
         """Wait until the log can take more of what the agent says."""
@@ -105,8 +120,13 @@ class AcpClient:
         self.heard = False
         self.lost = None
 
+    def answered(self) -> None:
+        """Take the prompt as answered: what arrives from now on is of no turn (row 14)."""
+        self.prompted = False
+
     def end_turn(self) -> None:
         """No tool call outlives its turn."""
+        self.prompted = False
         self.tools.end_turn()
         self.aftermath.end_turn(cancelled=self._cancelled)
         self._cancelled = False
@@ -114,7 +134,13 @@ class AcpClient:
     def cancel_turn(self) -> list[Call]:
         """From now on every question of this turn is answered `cancelled`; return the open ones."""
         self._cancelled = True
+        self._cancels += 1
         return list(self._open)
+
+    def wanted(self) -> Callable[[], bool]:
+        """Return what tells whether that which is asked now is still wanted: no cancel since."""
+        before, too_late = self._cancels, self._cancelled
+        return lambda: not too_late and self._cancels == before
 
     # What the agent says.
 
@@ -124,6 +150,8 @@ class AcpClient:
             message = f"The agent sent {noise.reason}; it is lost."
             self.lost = BridgeError("message_too_large", message)
             self._host.emit(Fact("notice", {"kind": "message_too_large", "message": message}))
+        if noise.malformed_request:
+            self.malformed.take(noise.reason)
 
     def on_notification(self, notification: Notification) -> None:
         """Record an update, or any other notification as a notice."""
@@ -158,6 +186,13 @@ class AcpClient:
 
     # What the agent asks.
 
+    def arrived(self, call: Call) -> None:
+        """Take note of whether a request is of a turn: by its place on the wire, not by its task.
+
+        The agent that answers its prompt and asks right behind that must not find the turn's rule.
+        """
+        call.outside_turn = not self.prompted
+
     async def on_call(self, call: Call) -> Any:
         """Serve a request of the agent.
 
@@ -165,25 +200,31 @@ class AcpClient:
             BridgeError: the answer.
         """
         self.heard = True
+        self.malformed.check()
         if call.method == PERMISSION:
             return await self._permission(call)
+        if call.method == elicitation.METHOD:
+            error, notice = elicitation.refusal(call.params)
+            self._host.emit(notice)
+            raise error
+        serve = self.served.get(call.method)
+        if serve is not None:
+            return await serve(call)
         return await self._host.call(call.method, call.params)
 
     async def _permission(self, call: Call) -> dict[str, Any]:
-        if len(call.line) > MAX_PERMISSION_BYTES:
-            message = f"A permission request may have {MAX_PERMISSION_BYTES} bytes at most."
-            raise BridgeError("message_too_large", message)
-        params = acp.read(acp.PermissionParams, call.params, PERMISSION)
-        if params.sessionId != self.session_id:
+        params = self._read(call)
+        if self.closed or params.sessionId != self.session_id:
             raise BridgeError("invalid_params", "The session of the request is not open here.")
         if len(params.options) > MAX_OPTIONS:
             message = f"A permission request may offer {MAX_OPTIONS} options at most."
             raise BridgeError("invalid_params", message)
-        if self.aftermath.is_late_question(params.toolCall.toolCallId):
+        if self._cancelled or self.aftermath.is_late_question(params.toolCall.toolCallId):
             # Of a turn that a person has cancelled: nobody is asked, and nothing allowed (row 15).
             return acp.selected(None)
         sha256 = hashlib.sha256(call.line).hexdigest()
-        entry = _Open(self.tools.ask(params, call.wire_id, sha256, self._pid))
+        ask = self.tools.ask(params, call.wire_id, sha256, self._pid)
+        entry = _Open(replace(ask, outside_turn=call.outside_turn, agent_start=self._start_ticks))
         self._open[call] = entry
         try:
             entry.decision = await self._host.ask(entry.ask)
@@ -191,6 +232,16 @@ class AcpClient:
             del self._open[call]
             raise
         return acp.selected(entry.decision.option_id)
+
+    def _read(self, call: Call) -> acp.PermissionParams:
+        if len(call.line) > MAX_PERMISSION_BYTES:
+            message = f"A permission request may have {MAX_PERMISSION_BYTES} bytes at most."
+            raise BridgeError("message_too_large", message)
+        try:
+            return acp.read(acp.PermissionParams, call.params, PERMISSION)
+        except BridgeError as error:
+            self.malformed.take(error.message.rstrip("."))
+            raise
 
     def answering(self, call: Call, result: Any) -> Any:
         """Return what is really written: a turn cancelled meanwhile gets no allow any more."""

@@ -140,6 +140,11 @@ class RuntimeSession(Protocol):
         ...
 
     @property
+    def unasked(self) -> str:
+        """What lets the agent act without asking anybody at present, "" if nothing is known to."""
+        ...
+
+    @property
     def tool_running(self) -> bool:
         """Whether a tool call was announced that has not ended."""
         ...

@@ -130,6 +130,10 @@ class _PythonSession:
         return None if self._session_id is None else MODE
 
     @property
+    def unasked(self) -> str:
+        return ""
+
+    @property
     def tool_running(self) -> bool:
         return self._running is not None and self._running.turn.tools_running > 0
 

@@ -142,20 +142,20 @@ class Keeper:
         order = order_for(spec, program)
         async with self._starts:
             line = await self._line()
-            child = await self._attempt(line, order, spec.cgroup)
+            child = await self._attempt(line, order, spec)
             if child.agent == NOBODY and child.failure is None and line.lost:
                 await child.aclose()  # the keeper was dead, or died meanwhile: once more
-                child = await self._attempt(await self._line(), order, spec.cgroup)
+                child = await self._attempt(await self._line(), order, spec)
         if child.agent == NOBODY:
             await child.aclose()
             raise start_error(child.failure, spec, program)
         return child
 
-    async def _attempt(self, line: Line, order: bytes, cgroup: str) -> Child:
+    async def _attempt(self, line: Line, order: bytes, spec: ChildSpec) -> Child:
         """Start a child; its `agent` is nobody if that failed."""
         with ExitStack() as far:
             try:
-                child, fds = make_child(order, far, self._watch_kill, cgroup)
+                child, fds = make_child(order, far, self._watch_kill, spec)
             except OSError as error:
                 raise no_room(error) from error
             # No await from here to the guard below.

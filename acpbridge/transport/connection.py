@@ -30,6 +30,7 @@ from acpbridge.protocol.jsonrpc import (
     Withdrawn,
 )
 from acpbridge.transport.longlines import LongLines
+from acpbridge.transport.manners import MAKE_WAY_AT_MOST, make_way
 from acpbridge.transport.memory import ByteReceive, ByteSend
 from acpbridge.transport.outgoing import SEND_LIMIT, Outgoing
 from acpbridge.transport.tasks import Owner, background
@@ -43,11 +44,8 @@ Message = TypeVar("Message", Call, Notification)
 READ_SIZE: Final = 64 * 1024
 READ_PIECE: Final = 2 * 1024
 
-# After a piece that took longer than the first figure others get on: until they have nothing to do
-# (a round of the loop without us took less than the second), or for the third at most. Seconds.
+# After a piece that took longer others get on. Seconds.
 BUSY: Final = 0.0005
-QUIET: Final = 0.0001
-MAKE_WAY_AT_MOST: Final = 0.01
 
 # After the other side's process has exited its pipe is read until it has been empty for this long
 # (a grandchild may hold it open for ever), but in all no longer than the second figure. Seconds.
@@ -79,8 +77,9 @@ class Handler(Protocol):
 
 
 class _Waiter:
-    def __init__(self) -> None:
+    def __init__(self, answered: Callable[[], None]) -> None:
         self.done = anyio.Event()
+        self.answered = answered
         self.result: Any = None
         self.error: BridgeError | None = None
 
@@ -153,7 +152,12 @@ class Connection(Owner):
     # Sending.
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, retract: bool = False
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        retract: bool = False,
+        answered: Callable[[], None] = lambda: None,
     ) -> Any:
         """Send a request and return its result.
 
@@ -161,11 +165,12 @@ class Connection(Owner):
             method: its name.
             params: its parameters.
             retract: whether the other side is told when we are cancelled and wait no longer.
+            answered: called inline when the answer arrives, in wire order with what is around it.
 
         Raises:
             BridgeError: the error that was answered, or that the other side is gone.
         """
-        number, waiter = self._start(method, params)
+        number, waiter = self._start(method, params, answered)
         try:
             await waiter.done.wait()
         except anyio.get_cancelled_exc_class():
@@ -179,11 +184,13 @@ class Connection(Owner):
             raise waiter.error
         return waiter.result
 
-    def _start(self, method: str, params: Mapping[str, Any]) -> tuple[int, _Waiter]:
+    def _start(
+        self, method: str, params: Mapping[str, Any], answered: Callable[[], None]
+    ) -> tuple[int, _Waiter]:
         if self.closed.is_set():
             raise self._lost()
         number, line = self._peer.request(method, params)
-        waiter = self._waiters[number] = _Waiter()
+        waiter = self._waiters[number] = _Waiter(answered)
         self._outgoing.put(line)
         return number, waiter
 
@@ -222,8 +229,9 @@ class Connection(Owner):
         await self._outgoing.flushed()
 
     def answer(self, call: Call, result: Any) -> None:
-        """Answer an open call now; what its handler still returns is dropped."""
+        """Answer an open call now, and end its handler: nobody waits for it any more."""
         self._outgoing.put(self._peer.answer(call, result))
+        self._stop(call)
 
     def withdraw(self, wire_id: str) -> bool:
         """Cancel the other side's open call with this id; it is answered as cancelled, once."""
@@ -272,7 +280,7 @@ class Connection(Owner):
                 await self._dispatch(self._peer.receive(chunk[at : at + READ_PIECE]))
                 if anyio.current_time() - began > BUSY:
                     # The end of one who is gone is waited for: it gives way once.
-                    await _make_way(MAKE_WAY_AT_MOST if self._quiet is None else 0)
+                    await make_way(MAKE_WAY_AT_MOST if self._quiet is None else 0)
 
     async def _next_chunk(self) -> bytes:
         """Return the next bytes, none at the end of the stream."""
@@ -338,6 +346,7 @@ class Connection(Owner):
         waiter = self._waiters.get(answer.id)
         if waiter is not None:
             waiter.result, waiter.error = answer.result, answer.error
+            waiter.answered()
             waiter.done.set()
 
     async def _serve(self, call: Call) -> None:
@@ -385,14 +394,3 @@ class Connection(Owner):
         for waiter in list(self._waiters.values()):
             if not waiter.done.is_set():
                 waiter.fail(self._lost())
-
-
-async def _make_way(at_most: float) -> None:
-    """Let others get on, once at least, while they have something to do, but not for ever."""
-    now = anyio.current_time()
-    patience = now + at_most
-    while True:
-        await anyio.lowlevel.cancel_shielded_checkpoint()
-        before, now = now, anyio.current_time()
-        if now - before < QUIET or now >= patience:
-            return

@@ -58,6 +58,7 @@ class ChildSpec:
         linger: seconds that what the agent leaves behind may outlive it.
         cgroup: directory of the control group that it is born in, "" for none.
         pidns: whether it gets a pid namespace of its own.
+        merged: whether what it writes on stderr comes with its stdout, in the order of writing.
     """
 
     argv: tuple[str, ...]
@@ -66,6 +67,7 @@ class ChildSpec:
     linger: float = LINGER
     cgroup: str = ""
     pidns: bool = False
+    merged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,11 +342,12 @@ def channel_pair(near: ExitStack, far: ExitStack) -> tuple[socket.socket, socket
 
 
 def make_child(
-    order: bytes, far: ExitStack, on_kill: Callable[[Child], None], cgroup: str = ""
+    order: bytes, far: ExitStack, on_kill: Callable[[Child], None], spec: ChildSpec
 ) -> tuple[Child, list[int]]:
     """Make a child that is not started yet, and the descriptors that its shim needs.
 
     The far ends are closed by `far`, ours by the child; ours do not block, none is inherited.
+    Where the two outputs are one, the pipe of the other comes to its end at once.
 
     Raises:
         OSError: out of descriptors or memory; everything made so far is closed.
@@ -368,6 +371,7 @@ def make_child(
         for fd in (to_agent, from_agent, errors):
             os.set_blocking(fd, False)
         pipes = PipeWriter(to_agent), PipeReader(from_agent), PipeReader(errors)
-        child = Child(channel, pipes, on_kill=on_kill, cgroup=cgroup)
+        child = Child(channel, pipes, on_kill=on_kill, cgroup=spec.cgroup)
         near.pop_all()
-    return child, [stdin, stdout, stderr, theirs.fileno(), blob]
+    errors_to = stdout if spec.merged else stderr
+    return child, [stdin, stdout, errors_to, theirs.fileno(), blob]

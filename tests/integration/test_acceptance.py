@@ -23,8 +23,9 @@ def stored(home: Home, agent: str) -> list[str]:
 def test_one_turn_crosses_every_floor(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         (home.path / "config.yaml").unlink()  # no configuration is needed for the demo
+        note = tmp_path / "note.txt"  # in the state directory nobody edits
         words = ("run", f"write note.txt with {SECRET}", "--agent", "demo", "--format", "json")
-        with home.running(*words) as run:
+        with home.running(*words, "--cwd", str(tmp_path)) as run:
             question = home.wait_question()
             row = home.session()
             # controller, from the kernel: the whole tree, with memory.
@@ -33,13 +34,13 @@ def test_one_turn_crosses_every_floor(tmp_path: Path) -> None:
             # runtimes and protocol: the session is open, in its asking mode.
             assert (row["state"], row["mode"], row["asks"]) == ("running", "default", True)
             # permissions and router: what will happen is shown, and nothing has.
-            assert str(home.path / "note.txt") in str(question["subject"])
-            assert not (home.path / "note.txt").exists()
+            assert str(note) in str(question["subject"])
+            assert not note.exists()
             answered = home.run("permissions", "answer", question["id"], "--allow", "--json")
             assert answered.json["optionId"] == "allow_once"
             out, err = run.communicate(timeout=LIMIT)
         assert run.returncode == 0, err
-        assert (home.path / "note.txt").read_text(encoding="utf-8") == SECRET + "\n"
+        assert note.read_text(encoding="utf-8") == SECRET + "\n"
         # cli and daemon: every event, numbered without a gap, the last one the turn's end.
         events = [json.loads(line) for line in out.decode().splitlines()]
         assert [e["seq"] for e in events] == list(range(1, len(events) + 1))

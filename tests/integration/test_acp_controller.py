@@ -199,7 +199,8 @@ async def test_a_change_of_mode_in_a_turn_is_told(tmp_path: Path) -> None:
             await session.open(New())
             await session.prompt(text("set-mode auto"))
             assert session.mode == "auto"
-    assert Fact("mode_changed", {"mode": "auto", "before": "default"}) in host.events
+    told = {"mode": "auto", "before": "default", "by": "agent", "bypass": False}
+    assert Fact("mode_changed", told) in host.events
 
 
 # Logging in.

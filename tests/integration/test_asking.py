@@ -304,10 +304,6 @@ def is_gone(home: Home, name: str) -> bool:
     return name not in [question["id"] for question in home.ask("questions")["permissions"]]
 
 
-def closed(home: Home, question: Any) -> bool:
-    return question not in home.ask("questions")["permissions"]
-
-
 def test_a_reason_reaches_the_agent_with_the_next_prompt_of_its_session_and_only_once(
     home: Home, tmp_path: Path
 ) -> None:
@@ -321,7 +317,7 @@ def test_a_reason_reaches_the_agent_with_the_next_prompt_of_its_session_and_only
         done = home.run("permissions", "answer", question["id"], "--deny", "--reason", reason)
         assert done.code == 0
         assert "the reason goes to the agent with the next prompt" in done.err
-        until(partial(closed, home, question))
+        until(partial(is_gone, home, question["id"]))
     until(lambda: row(home, key)["turn"] is None)
     assert home.run("run", "say one", "--session", key).out == "one\n"
     assert home.run("run", "say two", "--session", key).out == "two\n"

@@ -95,6 +95,8 @@ def play(home: Home) -> Seen:
     asking = a_question(it)
     both_are_shown(it, asking)
     answered(it, asking)
+    granted(it)
+    audited(it)
     ended(it)
     machine(it)
     daemon_ends(it)
@@ -140,7 +142,7 @@ def both_are_shown(it: Scenario, asking: str) -> None:
     rows = it.json("sessions --json", "sessions", "--all", "--json")["sessions"]
     for row in rows:
         it.seen.add("session", row)
-    passing = ("turn", "queueDepth", "pendingPermissions", "questions")
+    passing = ("turn", "queueDepth", "pendingPermissions", "questions", "questionsBelow")
     for row in rows:
         it.seen.add("record", {k: v for k, v in row.items() if k not in passing})
     (question,) = it.json("permissions --json", "permissions", "--json")["permissions"]
@@ -169,6 +171,24 @@ def answered(it: Scenario, asking: str) -> None:
     it.seen.add_events(map(json.loads, out.splitlines()))
     logged = it.seen.add_events(it.home.run("logs", asking, "--json").events)
     assert logged[-1]["type"] == "session_closed"
+
+
+def granted(it: Scenario) -> None:
+    """Allow something always, and take it back."""
+    it.detached("--agent", "fake", 'ask execute "echo hi"\nhang')
+    question = it.seen.add("question", it.home.wait_question())
+    words = ("permissions", "answer", question["id"], "--option", "allow_always", "--json")
+    assert it.json("decision", *words)["lasts"] == "session"
+    (grant,) = it.json("permissions grants --json", "permissions", "grants", "--json")["grants"]
+    it.seen.add("grant", grant)
+    it.json("permissions revoke --json", "permissions", "revoke", grant["id"], "--json")
+
+
+def audited(it: Scenario) -> None:
+    for record in it.home.run("permissions", "audit", "--json").events:
+        it.seen.add("permissions audit --json", record)
+    verify = ("permissions", "audit", "--verify", "--json")
+    assert it.json("permissions audit --verify --json", *verify)["damage"] is None
 
 
 def ended(it: Scenario) -> None:

@@ -37,7 +37,13 @@ ELSEWHERE = {
     "log.reclaim": "tests/unit/store/test_rebuilding.py",
     "audit.recover": "tests/unit/permissions/test_audit_points.py",
     "audit.cut": "tests/unit/permissions/test_audit_points.py",
+    "audit.link": "tests/unit/permissions/test_audit_files.py",
+    "audit.replace": "tests/unit/permissions/test_audit_files.py",
     "logfile.turn": "tests/unit/test_logs.py",
+    "file.write": "tests/unit/permissions/test_textfiles.py",
+    "file.sync": "tests/unit/permissions/test_textfiles.py",
+    "file.rename": "tests/unit/permissions/test_textfiles.py",
+    "file.renamed": "tests/unit/permissions/test_textfiles.py",
 }
 
 # The passing at which the scenario is under way: the first ones belong to the start.

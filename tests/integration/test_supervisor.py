@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from acpbridge.controller import supervisor as supervisor_module
+from acpbridge.controller import belonging
 from acpbridge.controller.containment import ShimContainment, containment_of
 from acpbridge.controller.evidence import Doubt
 from acpbridge.controller.journal import Entry, Journal
@@ -238,9 +238,8 @@ async def test_who_hid_from_tree_and_marker_is_known_by_its_control_group(
             assert mine.owner_of(hidden.pid) == KEY
             before = await mine.processes(KEY)
             assert hidden.pid not in {info.pid for info in before}
-            nobody = {KEY: ((0, 0), (0, 0))}
-            without = supervisor_module._trees(nobody, {KEY: mine._running[KEY].hold})
-            assert {info.pid for info in without[KEY]} == {hidden.pid, process.pid}
+            without_its_shim = belonging.shown(mine._running[KEY], [])
+            assert {info.pid for info in without_its_shim} == {hidden.pid, process.pid}
             assert await process.stop(0) == ()
             assert await mine.alive(before) == []
             assert hidden.returncode is None

@@ -106,11 +106,13 @@ def test_g17_whatever_is_written_passes_a_fault_point_or_says_why_not() -> None:
 # Functions that only the one with the point calls.
 WITHIN = {
     ("permissions/audit.py", "_write_whole"): "of `_write`",
+    ("permissions/audit.py", "_finish_turn"): "undoes what is harmless, again at the next start",
     ("permissions/audit.py", "_sync_directory"): "a new file's name; before it holds anything",
     ("store/database.py", "rebuild"): "passes `store.rescued`",
     ("transport/faulty.py", "send"): "its points are looked up by the name of the stream",
     ("store/database.py", "_prepare"): "passes `store.create`",
     ("store/database.py", "_columns"): "a database in memory",
+    ("runtimes/client_files.py", "work"): "calls `textfiles.write`, which has the points",
     ("store/writer.py", "_attempt"): "the event file has the points",
 }
 

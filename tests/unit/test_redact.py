@@ -265,3 +265,18 @@ def test_where_the_windows_lie_makes_no_difference(parts: list[str]) -> None:
         patch.setattr(redact, "WINDOW", 64)
         patch.setattr(redact, "REACH", 900)
         assert (redactor.text(text), redactor.json_line(line)) == whole
+
+
+def test_a_value_may_be_learnt_while_another_thread_looks_for_those_that_are_known() -> None:
+    """The log redacts in worker threads: it died of a dictionary that changed meanwhile."""
+    redactor = Redactor([("A_TOKEN", "first-value-1"), ("B_TOKEN", "second-value-2")])
+
+    class Text(str):
+        __slots__ = ()
+
+        def __contains__(self, part: object) -> bool:
+            redactor.add("C_TOKEN", f"third-value-{len(redactor.spans('x' * 9))}-{part}")
+            return str.__contains__(self, part)  # type: ignore[operator]
+
+    found = redactor.spans(Text("a first-value-1 and second-value-2"))
+    assert [span.kind for span in found] == ["env", "env"]

@@ -70,13 +70,14 @@ async def _show(  # noqa: PLR0913 - one for each option
 
     import anyio
 
+    from acpbridge.cli.output import terminal_width
     from acpbridge.cli.terminal.writer import Writer
     from acpbridge.cli.views.formats import JsonView
     from acpbridge.cli.views.logview import LogView
     from acpbridge.daemon.client import connect
 
     out = Writer(sys.stdout.fileno())
-    view = JsonView(out) if as_json else LogView(out)
+    view = JsonView(out) if as_json else LogView(out, terminal_width())
     async with connect(where, start=True) as client:
         if last:
             rows = (await client.call("sessions", all=True, newest=1))["sessions"]

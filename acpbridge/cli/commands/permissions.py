@@ -3,8 +3,10 @@
 import click
 
 from acpbridge.cli import moments, options
+from acpbridge.cli.commands import granted
+from acpbridge.cli.commands.permissions_audit import audit
 from acpbridge.cli.output import command_line, lines, print_json, say, terminal_width
-from acpbridge.cli.questions.question import TOLD, render
+from acpbridge.cli.questions.question import REASON_GOES, how_long, render
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
@@ -39,6 +41,9 @@ def permissions(ctx: click.Context, *, as_json: bool, watch: bool) -> int:
             raise click.UsageError(hint, ctx)
         return EXIT_OK
     return _watch(ctx, as_json=as_json) if watch else _list(ctx, as_json=as_json)
+
+
+permissions.add_command(audit)
 
 
 @permissions.command(
@@ -170,9 +175,15 @@ def answer(  # noqa: PLR0913 - one for each option
         chosen = decision.get("optionId")
         by_option = "" if chosen is None else f" (option {chosen})"
         click.echo(" ".join(lines(f"{question}: {decision['effect']}{by_option}")))
-    if decision.get("told"):
-        say(TOLD)
+        if how_long(decision):
+            say(how_long(decision))
+    if decision.get("told") is not None:
+        say(REASON_GOES[bool(decision["told"])])
     if decision.get("reason") == "operator":
         return EXIT_OK
     say(f"it did not come to that: {' '.join(lines(str(decision.get('reason'))))}")
     return EXIT_FAILURE
+
+
+permissions.add_command(granted.grants)
+permissions.add_command(granted.revoke)

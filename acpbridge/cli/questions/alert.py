@@ -15,6 +15,9 @@ BELL: Final = "\a"
 # A notification shows about so much. Characters.
 LONGEST: Final = 120
 
+# So much is looked at for it: a title may have a megabyte. Characters.
+READ: Final = 1_000
+
 # Terminals that know the notification of rxvt only; the others know the shorter one.
 _RXVT: Final = ("rxvt", "foot")
 
@@ -32,7 +35,8 @@ def sequence(how: str, question: Mapping[str, Any], term: str) -> str:
     if how != "osc":
         return ""
     # Escaped, so nothing of the agent's can end the sequence; a semicolon would begin a field.
-    words = escape(f"{question.get('agentId')} asks: {question.get('title')}").replace(";", ",")
+    what = f"{question.get('agentId')} asks ({question.get('kind')}): {question.get('title')}"
+    words = escape(what[:READ]).replace(";", ",")
     if term.startswith(_RXVT):
         return f"\x1b]777;notify;acpbridge;{clip(words, LONGEST)}\a"
     return f"\x1b]9;acpbridge: {clip(words, LONGEST)}\a"

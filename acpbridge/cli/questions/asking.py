@@ -25,9 +25,16 @@ from acpbridge.cli.questions.answers import (
 )
 from acpbridge.cli.questions.colours import coloured
 from acpbridge.cli.questions.folding import folded
-from acpbridge.cli.questions.pieces import wrapped
-from acpbridge.cli.questions.question import TOLD, Question, how_decided, options, render
+from acpbridge.cli.questions.question import (
+    REASON_GOES,
+    Question,
+    how_decided,
+    how_long,
+    options,
+    render,
+)
 from acpbridge.cli.terminal.screen import Prompt, Screen
+from acpbridge.cli.terminal.wrapping import wrapped
 from acpbridge.daemon.client import DaemonClient
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Effect
@@ -264,9 +271,11 @@ class Terminal:
             return error.code not in ("invalid_option", "confirmation_needed")
         finally:
             self._mine = False
-        if decision.get("told"):
-            await prompt.show(styled(TOLD, dim=True))
+        if decision.get("told") is not None:
+            await prompt.show(styled(REASON_GOES[bool(decision["told"])], dim=True))
         if decision.get("reason") != "operator":
             said = f"it did not come to that: it was {how_decided(decision)}"
             await prompt.show(styled(said, fg="yellow"))
+        elif how_long(decision):
+            await prompt.show(styled(how_long(decision), fg="yellow"))
         return True

@@ -8,7 +8,8 @@ from functools import cache
 from rich.style import Style
 
 from acpbridge.cli.output import colourless
-from acpbridge.cli.questions.pieces import MARGIN, WRAPPED
+from acpbridge.cli.questions.pieces import MARGIN
+from acpbridge.cli.terminal.wrapping import WRAPPED
 
 # The first that a line begins with, or holds, counts.
 _BY_START = ((f"{MARGIN}-", "red"), (f"{MARGIN}+", "green"), ("permission ", "bold yellow"))

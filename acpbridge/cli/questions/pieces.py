@@ -8,6 +8,7 @@ is the body.
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, Final
 
 from acpbridge.model.display import escape
@@ -16,12 +17,6 @@ INDENT: Final = "    "
 
 # Before every line of the agent's own text, so that none can pass for one of ours.
 MARGIN: Final = INDENT + "| "
-
-# Before what is left of a line that was too long for the terminal.
-WRAPPED: Final = INDENT + ": "
-
-# A terminal that is narrower than this is written to as if it were not.
-NARROWEST: Final = 20
 
 # Beyond this a difference is not looked for, for the search grows with the square: the old text
 # goes, the new one comes. Lines of both.
@@ -34,41 +29,13 @@ LONG_VALUE: Final = 120
 # megabyte of input would become hundreds. Levels.
 DEEPEST: Final = 20
 
+# Blank lines in a row that are shown as they are. A payload cannot be pushed out of sight by them.
+MOST_BLANK: Final = 8
+
 # As a person knows it from other tools that show changes.
 NO_LINE_END: Final = "(no line end)"
 
 _COMMAND_NAMES: Final = ("command", "cmd", "argv", "args", "script")
-
-
-def wrapped(lines: Iterable[str], width: int) -> list[str]:
-    """Return lines none of which is wider than a terminal; what is too long goes on indented."""
-    width = max(width, NARROWEST)
-    out: list[str] = []
-    for line in lines:
-        if line.isascii() and len(line) <= width:
-            out.append(line)
-        else:
-            first, *rest = _pieces(line, width, width - len(WRAPPED))
-            out += [first, *(WRAPPED + piece for piece in rest)]
-    return out
-
-
-def _pieces(line: str, first: int, others: int) -> Iterator[str]:
-    """Cut a line by columns, every character once: an agent may send a megabyte of them."""
-    if line.isascii():
-        yield line[:first]
-        yield from (line[at : at + others] for at in range(first, len(line), others))
-        return
-    from rich.cells import get_character_cell_size  # not needed without a terminal
-
-    room, start, used = first, 0, 0
-    for at, char in enumerate(line):
-        cells = 1 if char.isascii() else get_character_cell_size(char)
-        if used + cells > room:
-            yield line[start:at]
-            room, start, used = others, at, 0
-        used += cells
-    yield line[start:]
 
 
 def input_lines(value: Any) -> Iterator[str]:
@@ -99,7 +66,7 @@ def _named(name: str, value: Any) -> Iterator[str]:
         return
     yield head
     # Other line ends than "\n" are not line ends to a shell: they are spelt out.
-    yield from (f"{MARGIN}{escape(line)}" for line in text.split("\n"))
+    yield from _margined((escape(line) for line in text.split("\n")), blank="")
 
 
 def _deeper(value: Any, levels: int) -> bool:
@@ -140,7 +107,18 @@ def _diff_lines(old: Any, new: Any) -> Iterator[str]:
         changes: Iterable[str] = (*("-" + line for line in before), *("+" + line for line in after))
     else:
         changes = list(difflib.unified_diff(before, after, lineterm=""))[2:]
-    yield from (f"{MARGIN}{line[:1]}{escape(line[1:])}" for line in changes)
+    shown = (f"{line[:1]}{escape(line[1:])}" for line in changes)
+    yield from _margined(shown, blank="+")
+
+
+def _margined(lines: Iterable[str], blank: str) -> Iterator[str]:
+    """Return harmless lines behind the margin; many blank ones hide nothing that follows."""
+    for line, run in groupby(lines):
+        count = len(list(run))
+        if count > MOST_BLANK and line.strip(" ") == blank:
+            yield f"{MARGIN}{blank}⟨{count} blank lines⟩"
+        else:
+            yield from (f"{MARGIN}{line}" for _ in range(count))
 
 
 def _text_lines(text: str) -> list[str]:

@@ -10,18 +10,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from acpbridge.cli.moments import time_left
+from acpbridge.cli.moments import time_left, whole_seconds
 from acpbridge.cli.questions.announced import was_lines
-from acpbridge.cli.questions.pieces import INDENT, block_lines, input_lines, is_diff, word, wrapped
+from acpbridge.cli.questions.pieces import INDENT, block_lines, input_lines, is_diff, word
+from acpbridge.cli.terminal.wrapping import wrapped
 from acpbridge.model.display import escape
-from acpbridge.model.permission import OptionKind, Source, ToolKind
+from acpbridge.model.permission import Lasts, OptionKind, Source, ToolKind
 from acpbridge.permissions.confirming import KNOWN_KINDS
 from acpbridge.permissions.policy import names_bypass, names_mode
 
 Question = Mapping[str, Any]
 
-# Nobody should believe that the agent has heard it already.
-TOLD: Final = "the reason goes to the agent with the next prompt of its session"
+# Where a reason goes, by `told` of a decision: nobody should believe that it was heard already.
+REASON_GOES: Final[Mapping[bool, str]] = {
+    True: "the reason goes to the agent with the next prompt of its session",
+    False: "the reason is kept in the audit and the log; the agent is not told",
+}
 
 _HARMLESS: Final = frozenset(
     {ToolKind.READ, ToolKind.SEARCH, ToolKind.THINK, ToolKind.FETCH, ToolKind.OTHER, None}
@@ -57,9 +61,9 @@ def render(
         f"permission {word(question.get('id'))}{which}: {_kind(question)}",
         *_who(question),
         *_tool(subject),
-        f"  title    {word(question.get('title'))} (the agent's own words)",
+        f"  title    {word(question.get('title'))} {_whose(subject)}",
         *_warnings(question, subject),
-        *input_lines(subject.get("rawInput")),
+        *input_lines(_input(subject)),
     ]
     blocks = subject.get("content") or ()
     below = {str(block.get("path")) for block in blocks if is_diff(block)}
@@ -79,7 +83,7 @@ def option_lines(question: Question) -> list[str]:
     counts = Counter(str(option.get("optionId")) for option in options(question))
     for number, option in enumerate(options(question), 1):
         twice = counts[str(option.get("optionId"))] > 1
-        flags = "".join(f"  ! {flag}" for flag in _flags(option, twice=twice))
+        flags = "".join(f"  ! {flag}" for flag in _flags(option, question, twice=twice))
         kind = option.get("kind")
         what = _OPTION_WORDS.get(kind, f"[{word(kind)}]") if isinstance(kind, str) else "[-]"
         name, name_of = word(option.get("name")), word(option.get("optionId"))
@@ -105,6 +109,17 @@ def how_decided(decision: Mapping[str, Any]) -> str:
     return escape(f"{words} {why}{note}")
 
 
+def how_long(decision: Mapping[str, Any]) -> str:
+    """Return how long an answer holds, where that is longer than once; "" where it is not."""
+    lasts = decision.get("lasts")
+    if lasts == Lasts.SESSION:
+        name = escape(str(decision.get("id")))
+        return f"granted for this session: acpbridge permissions revoke {name} ends it"
+    if lasts == Lasts.AGENT:
+        return "sent as it is: how long it holds is up to the agent"
+    return ""
+
+
 _WHY: Final = {
     "timed_out": "because nobody answered in time",
     "turn_cancelled": "because its turn was cancelled",
@@ -124,7 +139,7 @@ def _expiry(expires: Any, now: str) -> str:
     return f"in {left}" if left else word(expires)
 
 
-def _flags(option: Mapping[str, Any], *, twice: bool) -> Iterator[str]:
+def _flags(option: Mapping[str, Any], question: Question, *, twice: bool) -> Iterator[str]:
     if str(option.get("kind")) not in KNOWN_KINDS:
         yield "unknown kind: it may do anything"
     name = str(option.get("optionId"))
@@ -135,7 +150,19 @@ def _flags(option: Mapping[str, Any], *, twice: bool) -> Iterator[str]:
     if twice:
         yield "this id is offered twice"
     if option.get("kind") == OptionKind.ALLOW_ALWAYS:
-        yield "sent as `allow once` where exactly one is offered"
+        yield _always(question)
+
+
+def _always(question: Question) -> str:
+    """Say what "always" covers, before it is chosen (row 26)."""
+    lasts, grant = question.get("always"), question.get("grant")
+    if lasts == Lasts.SESSION and isinstance(grant, Mapping):
+        seconds = grant.get("seconds")
+        until = f", for {whole_seconds(seconds)}" if isinstance(seconds, int | float) else ""
+        return f"covers {word(grant.get('scope'))}{until} or until it is revoked"
+    if lasts == Lasts.AGENT:
+        return "sent as it is: what it covers, and for how long, is up to the agent"
+    return "this once all the same: what it would cover is not certain"
 
 
 def _who(question: Question) -> Iterator[str]:
@@ -162,6 +189,20 @@ def _kind(question: Question) -> str:
     return word(kind)
 
 
+def _whose(subject: Mapping[str, Any]) -> str:
+    ours = subject.get("source") in (Source.FILES, Source.TERMINAL)
+    return "(what acpbridge would do)" if ours else "(the agent's own words)"
+
+
+def _input(subject: Mapping[str, Any]) -> Any:
+    """Return what is given, without the text of a file that the change below shows whole."""
+    given = subject.get("rawInput")
+    if subject.get("source") != Source.FILES or not isinstance(given, Mapping):
+        return given
+    shown = [block.get("newText") for block in subject.get("content") or () if is_diff(block)]
+    return {k: v for k, v in given.items() if k != "content" or v not in shown}
+
+
 def _warnings(question: Question, subject: Mapping[str, Any]) -> Iterator[str]:
     if subject.get("source") == Source.AGENT and _belied(question, subject):
         yield f"  WARNING  the title speaks of less than what is asked: {_kind(question)}"
@@ -169,6 +210,8 @@ def _warnings(question: Question, subject: Mapping[str, Any]) -> Iterator[str]:
     if changed:
         yield f"  WARNING  changed since it was announced: {_words(changed)}"
         yield from was_lines(subject)
+    for caution in subject.get("cautions") or ():
+        yield f"  WARNING  {word(caution)}"
     if not subject.get("runId"):
         yield "  WARNING  asked outside of any turn: nobody had asked the agent for anything"
     if subject.get("rawInput") is None and not any(map(is_diff, subject.get("content") or ())):

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from acpbridge.cli.output import say
+from acpbridge.cli.output import say, terminal_width
 from acpbridge.cli.terminal.screen import Screen
+from acpbridge.cli.terminal.wrapping import marked
 from acpbridge.cli.terminal.writer import Writer
 from acpbridge.cli.views.reading import content_text, decided, message_text, update_of
 from acpbridge.daemon.client import EventLine
@@ -176,7 +177,7 @@ class TextView:
         """Say something between the agent's words."""
         self._flush_thought()
         await self._break(always=False)
-        say(text, **style)
+        say(marked(text, terminal_width(2)), **style)
 
     async def _break(self, *, always: bool) -> None:
         """Have the agent's words go on with a line of their own, where somebody sees both."""
@@ -193,4 +194,4 @@ def _encoded(text: str, *, whole: bool = False) -> bytes:
 
 
 def _dim(line: str) -> None:
-    say(f"thought: {escape(line)}", dim=True)
+    say(marked(f"thought: {escape(line)}", terminal_width(2)), dim=True)

@@ -7,6 +7,7 @@ out even in a pipe: `--json` is there for the exact bytes.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from acpbridge.cli.terminal.wrapping import flowing, marked
 from acpbridge.cli.terminal.writer import Writer
 from acpbridge.cli.views.reading import content_text, decided, update_of, why_cancelled
 from acpbridge.daemon.client import EventLine
@@ -24,10 +25,18 @@ TITLES: Final = 256
 
 
 class LogView:
-    """Writes events as lines with their time."""
+    """Writes events as lines with their time.
 
-    def __init__(self, out: Writer) -> None:
+    Args:
+        out: where.
+        width: of the terminal that it is, 0 if it is none. Each line begins with a time, so what a
+            terminal wraps must not look like one that does.
+    """
+
+    def __init__(self, out: Writer, width: int = 0) -> None:
         self._out = out
+        self._width = width
+        self._used = 0
         self._open: str | None = None
         self._updates = Updates()
 
@@ -44,7 +53,7 @@ class LogView:
             return
         texts = self._updates.lines(update) if update else happened(value)
         if texts:
-            rows = [f"{at}  {text}\n" for text in texts]
+            rows = [f"{marked(f'{at}  {text}', self._width)}\n" for text in texts]
             await self._out.write(_encoded(self._break() + "".join(rows)))
 
     async def end(self) -> None:
@@ -60,7 +69,13 @@ class LogView:
         *whole, rest = text.split("\n")  # most lines are printable, and then quickly seen to be
         for piece in [*(f"{visible(line)}\n" for line in whole), visible(rest)]:
             if piece:
-                out += piece if self._open == start else head + piece
+                begun = self._open == start
+                line, self._used = flowing(
+                    piece.removesuffix("\n") if begun else head + piece.removesuffix("\n"),
+                    self._used if begun else 0,
+                    self._width,
+                )
+                out += line + ("\n" if piece.endswith("\n") else "")
                 self._open = None if piece.endswith("\n") else start
         return _encoded(out)
 
@@ -141,6 +156,12 @@ def _process(event: Mapping[str, Any]) -> list[str]:
     return [f"process {event.get('pid')} {how}{died}"]
 
 
+def _file(event: Mapping[str, Any]) -> list[str]:
+    how = str(event.get("type")).removeprefix("file_")
+    size, path = event.get("bytes"), escape(str(event.get("resolved")))
+    return [f"file {how} by acpbridge: {path}, {size} bytes"]
+
+
 _HAPPENED: Final[Mapping[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "turn_queued": lambda _: [],
     "turn_started": _started,
@@ -151,6 +172,8 @@ _HAPPENED: Final[Mapping[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "process_started": _process,
     "process_exited": _process,
     "session_closed": lambda event: [f"session closed ({escape(str(event.get('reason')))})"],
+    "file_read": _file,
+    "file_written": _file,
     "mode_changed": lambda event: [f"mode: {escape(str(event.get('mode', '')))}"],
 }
 

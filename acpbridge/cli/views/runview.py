@@ -14,6 +14,7 @@ from acpbridge.cli.output import styled
 from acpbridge.cli.terminal.canvas import WRAP_OFF, WRAP_ON
 from acpbridge.cli.terminal.cells import wrap
 from acpbridge.cli.terminal.live import LiveScreen
+from acpbridge.cli.terminal.wrapping import WRAPPED
 from acpbridge.cli.views import cards
 from acpbridge.cli.views.blocks import Blocks
 from acpbridge.cli.views.prose import INDENT, plain, prose
@@ -22,7 +23,7 @@ from acpbridge.cli.views.status import Status, moment
 from acpbridge.daemon.client import EventLine
 from acpbridge.model.display import escape
 from acpbridge.model.events import TURN_ENDS
-from acpbridge.permissions.policy import names_bypass
+from acpbridge.permissions.policy import names_bypass, names_mode
 
 # Between two looks for finished blocks: as often as a frame is drawn. Seconds.
 SETTLE: Final = 0.05
@@ -161,6 +162,9 @@ class RunView:
         if names_bypass(mode):
             text = f"WARNING  mode {escape(mode)}: nobody is asked any more"
             await self._note("!", text, fg="red", bold=True)
+        elif names_mode(mode):
+            text = f"mode {escape(mode)}: fewer questions are asked"
+            await self._note("!", text, fg="yellow", bold=True)
         else:
             await self._note("!", f"mode {escape(mode)}", fg="yellow")
 
@@ -181,7 +185,7 @@ class RunView:
 
     async def _note(self, mark: str, text: str, **style: Any) -> None:
         await self._flush()
-        first, *more = wrap(f"{mark} {text}", self._width, INDENT)
+        first, *more = wrap(f"{mark} {text}", self._width, WRAPPED)
         await self._put("note", [styled(part, **style) for part in (first, *more)])
 
     async def _flush(self) -> None:

@@ -50,6 +50,20 @@ def status(**fields: Any) -> dict[str, Any]:
     return {"daemon": daemon, **empty, "observedAt": AT, **fields}
 
 
+def test_the_rules_in_force_are_shown_where_there_are_any_and_that_they_are_broken() -> None:
+    policy = {"path": "/h/pol\x1bicy.yaml", "sha256": None, "rules": 0, "problem": None}
+
+    def shown(**fields: Any) -> str:
+        return tables.status_text(status(policy={**policy, **fields}))
+
+    assert "policy" not in shown()
+    assert "\npolicy /h/pol⟨U+001B⟩icy.yaml, 2 rules, sha256 abcdefabcdef\n" in shown(
+        sha256="abcdef" * 10 + "abcd", rules=2
+    )
+    assert "1 rules, BROKEN, what denies is kept" in shown(rules=1, problem="no YAML")
+    assert "policy" not in tables.status_text(status(daemon=None, policy=None))
+
+
 def test_columns_are_aligned_and_the_last_is_not_padded() -> None:
     assert tables.columns([("a", "b"), ("long", "c")]) == ["a     b", "long  c"]
     assert tables.columns([]) == []

@@ -508,3 +508,16 @@ def test_how_long_and_how_much_is_kept_has_a_default_and_bounds() -> None:
         for value in ("0", "-1", "1.5", "true", "1e9"):
             error = problem(f"limits:\n  {key}: {value}\n")
             assert (error.data["line"], error.data["key"]) == (2, f"limits.{key}")
+
+
+def test_row_39_nothing_is_served_to_an_agent_unless_its_definition_says_so() -> None:
+    agent = one("id: codex")
+    switches = (agent.client_fs_read, agent.client_fs_write, agent.client_terminal)
+    assert switches == (False, False, False)
+    agent = one("id: codex, client_capabilities: {fs: {read_text_file: true}}")
+    assert (agent.client_fs_read, agent.client_fs_write) == (True, False)
+    agent = one("id: codex, clientCapabilities: {fs: {writeTextFile: true}, terminal: true}")
+    assert (agent.client_fs_read, agent.client_fs_write) == (False, True)
+    assert agent.client_terminal
+    for bad in ("fs: true", "terminal: 1", "fs: {readTextFile: yes please}", "fs: {read: true}"):
+        problem(f"agents: {{list: [{{id: codex, clientCapabilities: {{{bad}}}}}]}}")

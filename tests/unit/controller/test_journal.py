@@ -26,6 +26,7 @@ TREES = st.builds(
     st.text(),
     parent=st.text(),
     above=st.lists(st.text(), max_size=3).map(tuple),
+    beside=MEMBERS,
 )
 JOURNALS = st.builds(
     Journal,

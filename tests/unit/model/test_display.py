@@ -72,3 +72,18 @@ def test_prose_cannot_steer_a_terminal() -> None:
         "plain ünïcode 👩\u200d👩 ⟨x⟩\n\tindented"
     )
     assert visible("a\x1b[2J\r\x9b\u202eb") == "a⟨U+001B⟩[2J⟨U+000D⟩⟨U+009B⟩⟨U+202E⟩b"
+
+
+def test_case_58_brackets_that_look_like_ours_are_spelt_out_too() -> None:
+    for one in "\u2039\u2329\u276c\u3008":
+        assert escape(f"{one}9 more characters") == f"⟨U+{ord(one):04X}⟩9 more characters"
+
+
+def test_case_58_marks_that_pile_up_or_enclose_are_spelt_out() -> None:
+    assert escape("e\u0301\u0323 \u0e01\u0e49\u0e33") == "e\u0301\u0323 \u0e01\u0e49\u0e33"
+    assert escape("rm" + "\u0301" * 40) == "rm⟨40 of U+0301⟩"
+    # Different ones, so that none of them repeats.
+    pile = "".join(chr(0x0300 + n) for n in range(12))
+    assert escape(f"x{pile}").count("⟨U+") == 12 - 4
+    assert escape("a\u20dd") == "a⟨U+20DD⟩"
+    assert hides("a\u20dd")

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
-from acpbridge.permissions.audit import GENESIS, Audit, last_decisions, verify
+from acpbridge.permissions.audit import Audit, last_decisions, verify
+from acpbridge.permissions.chain import GENESIS
 from acpbridge.redact import Redactor
 
 

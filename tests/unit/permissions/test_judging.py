@@ -76,7 +76,7 @@ def judge_by(
     async def current() -> Policy:
         return Policy(rules, broken=broken)
 
-    return Judging(current, lambda _: granted, seconds=seconds)
+    return Judging(current, lambda _request, _facts: granted, seconds=seconds)
 
 
 async def ruled(judge: Judging, one: PermissionRequest | None = None) -> tuple[Ruling, str]:
@@ -142,7 +142,7 @@ async def test_rows_08_09_14_27_in_doubt_neither_run_nor_rule_nor_grant_allows(
     doubt: str, rule: OnPermission
 ) -> None:
     one = replace(DOUBTS[doubt](), run_rule=rule)
-    everything = "rules: [{effect: allow}, {effect: allow, tool_kind: [other, switch_mode]}]"
+    everything = "rules: [{effect: allow, path: '/**'}, {effect: allow, path: '{root}/**'}]"
     expected = (Ruling.DENY, "run:deny") if rule is DENY else (Ruling.ASK, doubt)
     for found in (ALLOWS, everything, ""):
         assert await ruled(judge_of(found, GRANT), one) == expected
@@ -284,7 +284,7 @@ async def test_row_31_a_grant_that_raises_denies() -> None:
     async def current() -> Policy:
         return Policy(ASK_EVERYTHING)
 
-    def grants(_: PermissionRequest) -> Verdict | None:
+    def grants(_request: PermissionRequest, _facts: Facts) -> Verdict | None:
         raise KeyError("q1")
 
     assert await Judging(current, grants).judge(request()) == failed("error:rules")

@@ -131,6 +131,12 @@ def test_row_09_what_changed_since_it_was_announced_is_asked() -> None:
     assert judge(request(subject=subject)) == Verdict(Ruling.ASK, "changed_since_announced")
 
 
+def test_a_caution_of_ours_is_for_a_person_and_no_rule_allows_it() -> None:
+    subject = ToolSubject("c", "", ToolKind.READ, known_kind=True, cautions=("it has 2 names",))
+    assert judge(request(subject=subject)) == Verdict(Ruling.ASK, "caution")
+    assert judge(request(OnPermission.DENY, subject=subject)).effect is Ruling.DENY
+
+
 def test_row_14_outside_a_turn_no_rule_allows() -> None:
     assert judge(request(turn=None)) == Verdict(Ruling.ASK, "outside_turn")
     assert judge(request(OnPermission.DENY, turn=None)).effect is Ruling.DENY

@@ -33,11 +33,13 @@ ALLOWED: dict[Role, dict[Action, frozenset[str]]] = {
         **dict.fromkeys(Action, EVERYWHERE),
         Action.ANSWER: NOWHERE,
         Action.ALLOW_BY_RULE: NOWHERE,
+        Action.GRANTS: NOWHERE,
     },
     Role.EDITOR: {
         **dict.fromkeys(Action, EVERYWHERE),
         Action.PRUNE: NOWHERE,
         Action.STOP_DAEMON: NOWHERE,
+        Action.GRANTS: NOWHERE,
     },
     Role.AGENT: {
         Action.RUN: EVERYWHERE,
@@ -53,6 +55,7 @@ ALLOWED: dict[Role, dict[Action, frozenset[str]]] = {
         Action.PRUNE: NOWHERE,
         Action.CHOOSE: NOWHERE,
         Action.STOP_DAEMON: NOWHERE,
+        Action.GRANTS: NOWHERE,
     },
     Role.CHANNEL: dict.fromkeys(Action, NOWHERE),
 }

@@ -157,6 +157,7 @@ class Agent:
         self.script = replace(runtime.script)
         self.pid = next(runtime.pids)
         self.mode: str | None = "default"
+        self.unasked = ""
         self.tool_running = False
         self.dead = anyio.Event()
         self.decisions: list[Decision] = []

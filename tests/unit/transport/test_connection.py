@@ -668,7 +668,7 @@ async def test_who_waits_for_room_adds_one_message_each_at_most(
 async def test_others_get_on_between_two_pieces_of_a_flood() -> None:
     """G13: what was read at once is not taken in at once.
 
-    Without `_make_way` in `_take_in` the other task gets on once, and `assert 0 > 5` fails.
+    Without `make_way` in `_take_in` the other task gets on once, and `assert 0 > 5` fails.
     """
     side = Side()
     got_on = 0

@@ -6,7 +6,7 @@ from acpbridge.cli.questions.alert import LONGEST, sequence
 
 
 def question(title: str = "rm x") -> dict[str, str]:
-    return {"agentId": "fake", "title": title}
+    return {"agentId": "fake", "title": title, "kind": "execute"}
 
 
 def test_a_bell_is_a_bell_and_off_is_nothing() -> None:
@@ -16,9 +16,12 @@ def test_a_bell_is_a_bell_and_off_is_nothing() -> None:
 
 
 def test_a_notification_is_written_as_the_terminal_knows_it() -> None:
-    assert sequence("osc", question(), "xterm-256color") == "\x1b]9;acpbridge: fake asks: rm x\a"
+    assert (
+        sequence("osc", question(), "xterm-256color")
+        == "\x1b]9;acpbridge: fake asks (execute): rm x\a"
+    )
     rxvt = sequence("osc", question(), "rxvt-unicode")
-    assert rxvt == "\x1b]777;notify;acpbridge;fake asks: rm x\a"
+    assert rxvt == "\x1b]777;notify;acpbridge;fake asks (execute): rm x\a"
 
 
 @pytest.mark.parametrize("term", ["xterm", "foot"])

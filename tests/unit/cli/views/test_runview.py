@@ -123,10 +123,10 @@ async def test_what_is_over_stays() -> None:
 
 ! mode other
 ! careful careful careful careful
-  careful careful careful careful
-  careful careful careful careful
-  careful careful careful careful
-  careful careful careful careful
+    : careful careful careful careful
+    : careful careful careful careful
+    : careful careful careful careful
+    : careful careful careful careful
 
   The end.
 
