@@ -163,8 +163,7 @@ verdicts = st.builds(Verdict, st.sampled_from(list(Ruling)), st.sampled_from(["a
 def test_g19_nothing_is_allowed_but_by_a_verdict_that_allows_and_by_none_that_does_not(
     found: list[Verdict], doubt: str | None
 ) -> None:
-    one = request() if doubt is None else DOUBTS[doubt]()
-    verdict = combined(one, found)
+    verdict = combined(doubt or "", found)
     effects = {v.effect for v in found if v is not NO_MATCH}
     assert (verdict.effect is Ruling.ALLOW) == (doubt is None and effects == {Ruling.ALLOW})
     assert (verdict.effect is Ruling.DENY) == (Ruling.DENY in effects)
@@ -193,6 +192,41 @@ async def test_a_path_below_the_home_is_read_as_the_users(monkeypatch: pytest.Mo
     one = request(replace(READ, raw_input={"path": "~/.netrc"}))
     denied = "rules: [{effect: deny, tool_kind: [read], path: '~/.netrc'}]"
     assert await ruled(judge_of(denied), one) == (Ruling.DENY, "policy:1")
+
+
+@pytest.mark.parametrize(
+    ("own", "chosen", "effect"),
+    [
+        ("work", None, Ruling.ALLOW),
+        ("work", ("work",), Ruling.ALLOW),
+        ("work/below", ("other", "work"), Ruling.ALLOW),
+        ("work", ("work/below",), Ruling.ASK),
+        ("work_evil", ("work",), Ruling.ASK),
+        ("work/away", ("work",), Ruling.ASK),  # a link that leads out of it
+        ("work/none/..", ("work",), Ruling.ASK),
+        ("work", (), Ruling.ASK),
+    ],
+)
+async def test_g19_no_directory_that_an_agent_chose_for_its_child_has_anything_allowed(
+    tmp_path: Path, own: str, chosen: tuple[str, ...] | None, effect: Ruling
+) -> None:
+    for name in ("work/below", "work_evil", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "work" / "away").symlink_to("/")
+    root = f"{tmp_path}/{own}"
+    one = request(replace(READ, raw_input={"path": f"{tmp_path}/work/a"}), ALLOW, root=root)
+    rules = book("rules: [{effect: allow, tool_kind: [read], path: '/**'}]")
+
+    async def current() -> Policy:
+        return Policy(rules)
+
+    def roots(_: SessionKey) -> tuple[str, ...] | None:
+        return None if chosen is None else tuple(f"{tmp_path}/{name}" for name in chosen)
+
+    verdict = await Judging(current, lambda *_: GRANT, roots).judge(one)
+    assert verdict.effect is effect
+    if effect is Ruling.ASK:
+        assert verdict.rule == "directory_of_an_agents_choice"
 
 
 # ---- What fails ----
