@@ -124,21 +124,23 @@ class Judging:
             BROKEN if rules.broken else None,
             self._grants(request, facts),
         ]
-        doubt = policy.doubt(request) or (STRAYS if strays else "")
-        verdict = combined(doubt, (verdict for verdict in found if verdict is not None))
+        opinions = (verdict for verdict in found if verdict is not None)
+        verdict = combined(request, opinions, STRAYS if strays else "")
         return replace(verdict, policy_sha256=rules.book.sha256, facts=facts)
 
 
-def combined(doubt: str, verdicts: Iterable[Verdict]) -> Verdict:
+def combined(request: PermissionRequest, verdicts: Iterable[Verdict], doubt: str = "") -> Verdict:
     """Return what verdicts come to; where there is a doubt, none that allows counts (row 9, 14).
 
     A run that asks and rules that do not match have no opinion.
 
     Args:
-        doubt: why neither rule nor grant may allow, "" if one may.
-        verdicts: what those say that may rule a request.
+        request: what is asked.
+        verdicts: what those say that may rule it.
+        doubt: why neither rule nor grant may allow it, besides what it says itself.
     """
     found = [verdict for verdict in verdicts if verdict is not NO_MATCH]
+    doubt = policy.doubt(request) or doubt
     if doubt:
         found = [verdict for verdict in found if verdict.effect is not Ruling.ALLOW]
         found.append(Verdict(Ruling.ASK, doubt))

@@ -163,7 +163,9 @@ verdicts = st.builds(Verdict, st.sampled_from(list(Ruling)), st.sampled_from(["a
 def test_g19_nothing_is_allowed_but_by_a_verdict_that_allows_and_by_none_that_does_not(
     found: list[Verdict], doubt: str | None
 ) -> None:
-    verdict = combined(doubt or "", found)
+    one = request() if doubt is None else DOUBTS[doubt]()
+    assert combined(one, found, doubt or "") == combined(one, found)
+    verdict = combined(one, found)
     effects = {v.effect for v in found if v is not NO_MATCH}
     assert (verdict.effect is Ruling.ALLOW) == (doubt is None and effects == {Ruling.ALLOW})
     assert (verdict.effect is Ruling.DENY) == (Ruling.DENY in effects)
