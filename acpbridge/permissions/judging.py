@@ -5,9 +5,10 @@ allows where it failed: what could not be looked up or judged in time is denied.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -33,6 +34,11 @@ DISK_SECONDS: Final = 2.0
 
 # Where an agent's child works is the agent's choice, and none of its choices allows anything.
 STRAYS: Final = "directory_of_an_agents_choice"
+
+# Whoever puts a link in the place of the session's directory has not chosen another one for it.
+MOVED: Final = "directory_moved"
+# So many directories are remembered as they were: a hundred times the sessions of a busy day.
+PLACES: Final = 10_000
 
 # While the policy is broken nothing else may allow either (row 30).
 BROKEN: Final = Verdict(Ruling.ASK, "policy:broken")
@@ -97,6 +103,7 @@ class Judging:
         self._current = current
         self._grants = grants
         self._roots = roots
+        self._places: OrderedDict[tuple[SessionKey, str], str | None] = OrderedDict()
         self._seconds = seconds
         self._threads = Threads(seconds)
 
@@ -114,10 +121,10 @@ class Judging:
 
     async def _judged(self, request: PermissionRequest) -> Verdict:
         rules = await self._current()
-        look = partial(
-            _look, rules.book, request, self._roots(request.session), resolver(self._seconds)
-        )
-        facts, of_rules, strays = await self._threads.run(look)
+        # One answer for each path: nothing is swapped within a judgement.
+        resolve = cache(resolver(self._seconds))
+        look = partial(_look, rules.book, request, self._roots(request.session), resolve)
+        facts, of_rules, doubt, roots = await self._threads.run(look)
         found = [
             policy.judge(request) if request.run_rule is not OnPermission.ASK else None,
             of_rules,
@@ -125,8 +132,15 @@ class Judging:
             self._grants(request, facts),
         ]
         opinions = (verdict for verdict in found if verdict is not None)
-        verdict = combined(request, opinions, STRAYS if strays else "")
+        verdict = combined(request, opinions, doubt or self._moved(request.session, roots))
         return replace(verdict, policy_sha256=rules.book.sha256, facts=facts)
+
+    def _moved(self, session: SessionKey, roots: Mapping[str, str | None]) -> str:
+        """Return the doubt about a session one of whose directories is not what it was at first."""
+        before = {root: self._places.setdefault((session, root), roots[root]) for root in roots}
+        while len(self._places) > PLACES:
+            self._places.popitem(last=False)
+        return "" if before == roots else MOVED
 
 
 def combined(request: PermissionRequest, verdicts: Iterable[Verdict], doubt: str = "") -> Verdict:
@@ -149,11 +163,12 @@ def combined(request: PermissionRequest, verdicts: Iterable[Verdict], doubt: str
 
 def _look(
     book: Book, request: PermissionRequest, roots: tuple[str, ...] | None, resolve: Resolve
-) -> tuple[Facts, Verdict, bool]:
-    """Return what is known of a request, what the rules say, and if it strays. Blocks."""
+) -> tuple[Facts, Verdict, str, Mapping[str, str | None]]:
+    """Return facts, what the rules say, what is doubtful, and where the session works. Blocks."""
     facts = facts_of(request, resolve, str(Path.home()))
     strays = roots is not None and _strays(request.roots, roots, resolve)
-    return facts, _by_rules(book, request, facts), strays
+    own = {root: resolve(root) for root in request.roots}
+    return facts, _by_rules(book, request, facts), STRAYS if strays else "", own
 
 
 def _by_rules(book: Book, request: PermissionRequest, facts: Facts) -> Verdict:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpbridge.model.keys import MAIN, SessionKey
+from acpbridge.model.keys import MAIN, AgentId, SessionKey
 from acpbridge.model.permission import (
     OnPermission,
     Option,
@@ -194,6 +194,36 @@ async def test_a_path_below_the_home_is_read_as_the_users(monkeypatch: pytest.Mo
     one = request(replace(READ, raw_input={"path": "~/.netrc"}))
     denied = "rules: [{effect: deny, tool_kind: [read], path: '~/.netrc'}]"
     assert await ruled(judge_of(denied), one) == (Ruling.DENY, "policy:1")
+
+
+async def test_g19_a_link_in_the_place_of_the_sessions_directory_opens_nothing(
+    tmp_path: Path,
+) -> None:
+    work, secret = tmp_path / "work", tmp_path / "secret"
+    for directory in (work, secret):
+        directory.mkdir()
+        (directory / "a").touch()
+    one = request(replace(READ, raw_input={"path": f"{work}/a"}), root=str(work))
+    judge = judge_of(ALLOWS)
+    assert await ruled(judge, one) == (Ruling.ALLOW, "policy:1")
+    work.rename(tmp_path / "aside")
+    work.symlink_to("secret")
+    for _ in range(2):
+        assert await ruled(judge, one) == (Ruling.ASK, "directory_moved")
+    # Another session is another matter: a person has it work there as it is.
+    other = replace(one, session=SessionKey.main(AgentId("other")))
+    assert await ruled(judge, other) == (Ruling.ALLOW, "policy:1")
+    work.unlink()
+    (tmp_path / "aside").rename(work)
+    assert await ruled(judge, one) == (Ruling.ALLOW, "policy:1")
+
+
+async def test_directories_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "PLACES", 2)
+    judge = judge_of()
+    for root in ("/a", "/b", "/c"):
+        await judge.judge(request(root=root))
+    assert [root for _, root in judge._places] == ["/b", "/c"]
 
 
 @pytest.mark.parametrize(
