@@ -38,6 +38,25 @@ def test_the_command_is_shown_and_the_title_is_only_the_agents_words() -> None:
     assert "title    harmless (the agent's own words)" in text
 
 
+def test_what_acpbridge_would_write_is_shown_once_and_whole() -> None:
+    change: Any = diff(oldText="a\nold\n", newText="a\nnew\n")
+    given = {"path": "/link/f", "content": "a\nnew\n"}
+    text = render(question(rawInput=given, content=[change], source="fs"))
+    assert "title    harmless (what acpbridge would do)" in text
+    assert "input.path /link/f" in text
+    assert "input.content" not in text
+    assert text.index("| -old") < text.index("| +new")
+    # What the change does not show, and what an agent does by itself, is shown beside it.
+    for other in ({"source": "agent"}, {"source": "fs", "content": [diff(newText="b")]}):
+        text = render(question(**{"rawInput": given, "content": [change], **other}))
+        assert "input.content\n    | a\n    | new\n" in text
+
+
+def test_a_caution_of_ours_stands_before_what_is_asked() -> None:
+    text = render(question(rawInput={"path": "/f"}, source="fs", cautions=["it has\x1b 2 names"]))
+    assert "  WARNING  it has⟨U+001B⟩ 2 names\n  input.path" in text
+
+
 def test_an_argument_vector_keeps_its_borders() -> None:
     assert 'command  ["rm", "a b"]' in render(question(rawInput={"command": ["rm", "a b"]}))
 
@@ -275,8 +294,8 @@ def test_case_50_the_agent_its_session_what_started_it_and_its_directory_are_nam
 
 
 def test_a_tool_and_its_server_are_shown_escaped() -> None:
-    text = render(question(tool="an\x1bnounce", server="te\u200bam"))
-    assert "\n  tool     an⟨U+001B⟩nounce of MCP server te⟨U+200B⟩am\n" in text
+    text = render(question(tool="an\x1bnounce", server="ho\u200bst"))
+    assert "\n  tool     an⟨U+001B⟩nounce of MCP server ho⟨U+200B⟩st\n" in text
 
 
 @pytest.mark.parametrize("kind", ["execute", "edit", "delete", "move", "switch_mode"])
