@@ -30,10 +30,10 @@ def script() -> str:
         "title": HOSTILE,
         "kind": "execute",
         "rawInput": {"command": HOSTILE, HOSTILE: HOSTILE},
-        "locations": [{"path": HOSTILE}],
+        "locations": [{"path": f"/x/{HOSTILE}"}],
         "content": [
             {"type": "content", "content": {"type": "text", "text": HOSTILE}},
-            {"type": "diff", "path": HOSTILE, "oldText": HOSTILE, "newText": f"{HOSTILE}\n"},
+            {"type": "diff", "path": f"/x/{HOSTILE}", "oldText": HOSTILE, "newText": f"{HOSTILE}\n"},
         ],
     }
     option = {"optionId": HOSTILE, "name": HOSTILE}
