@@ -33,7 +33,7 @@ def script() -> str:
         "locations": [{"path": f"/x/{HOSTILE}"}],
         "content": [
             {"type": "content", "content": {"type": "text", "text": HOSTILE}},
-            {"type": "diff", "path": f"/x/{HOSTILE}", "oldText": HOSTILE, "newText": f"{HOSTILE}\n"},
+            {"type": "diff", "path": f"/x/{HOSTILE}", "oldText": "", "newText": HOSTILE},
         ],
     }
     option = {"optionId": HOSTILE, "name": HOSTILE}
