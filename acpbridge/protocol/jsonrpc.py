@@ -43,6 +43,7 @@ class Call:
         id: the exact JSON value of its id.
         line: the bytes as they came.
         open: False once it was answered or withdrawn.
+        outside_turn: set by whoever takes it in, where it came while no prompt was open.
     """
 
     method: str
@@ -50,6 +51,7 @@ class Call:
     id: Id
     line: bytes
     open: bool = True
+    outside_turn: bool = False
 
     @property
     def wire_id(self) -> str:

@@ -201,7 +201,9 @@ class ClientFiles:
             BridgeError: `permission_denied`, or `request_cancelled` with the turn.
         """
         sha256 = hashlib.sha256(call.line).hexdigest()
-        ask = PermissionAsk(subject, OPTIONS, call.wire_id, sha256, self._with.pid)
+        ask = PermissionAsk(
+            subject, OPTIONS, call.wire_id, sha256, self._with.pid, outside_turn=call.outside_turn
+        )
         decision = await self._with.host.ask(ask)
         valid = policy.still_valid(ask, decision) and wanted()
         if not (valid and decision.effect is Effect.ALLOW):

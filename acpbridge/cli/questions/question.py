@@ -21,8 +21,11 @@ from acpbridge.permissions.policy import names_bypass, names_mode
 
 Question = Mapping[str, Any]
 
-# Nobody should believe that the agent has heard it already.
-TOLD: Final = "the reason goes to the agent with the next prompt of its session"
+# Where a reason goes, by `told` of a decision: nobody should believe that it was heard already.
+REASON_GOES: Final[Mapping[bool, str]] = {
+    True: "the reason goes to the agent with the next prompt of its session",
+    False: "the reason is kept in the audit and the log; the agent is not told",
+}
 
 _HARMLESS: Final = frozenset(
     {ToolKind.READ, ToolKind.SEARCH, ToolKind.THINK, ToolKind.FETCH, ToolKind.OTHER, None}

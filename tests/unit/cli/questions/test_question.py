@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from acpbridge.cli.questions.question import how_decided, render
+from acpbridge.cli.questions.question import how_decided, how_long, render
 
 OPTIONS = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
@@ -294,8 +294,8 @@ def test_case_50_the_agent_its_session_what_started_it_and_its_directory_are_nam
 
 
 def test_a_tool_and_its_server_are_shown_escaped() -> None:
-    text = render(question(tool="an\x1bnounce", server="te\u200bam"))
-    assert "\n  tool     an⟨U+001B⟩nounce of MCP server te⟨U+200B⟩am\n" in text
+    text = render(question(tool="an\x1bnounce", server="ho\u200bst"))
+    assert "\n  tool     an⟨U+001B⟩nounce of MCP server ho⟨U+200B⟩st\n" in text
 
 
 @pytest.mark.parametrize("kind", ["execute", "edit", "delete", "move", "switch_mode"])
@@ -327,3 +327,38 @@ def test_case_58_blank_lines_push_nothing_out_of_sight() -> None:
     assert "    | +a\n    | +⟨4000 blank lines⟩\n    | +b\n" in text
     few = render(question(rawInput={"command": "a\n\n\nb"}))
     assert "    | a\n    | \n    | \n    | b\n" in few
+
+
+@pytest.mark.parametrize(
+    ("always", "grant", "shown"),
+    [
+        (
+            "session",
+            {"scope": "exactly `make`\x1b[2J, in this session", "seconds": 3600.0},
+            "covers exactly `make`⟨U+001B⟩[2J, in this session, for 1h00m or until it is revoked",
+        ),
+        ("once", None, "this once all the same: what it would cover is not certain"),
+        ("agent", None, "sent as it is: what it covers, and for how long, is up to the agent"),
+    ],
+)
+def test_row_26_what_always_covers_is_said_before_it_is_chosen(
+    always: str, grant: Any, shown: str
+) -> None:
+    text = render({**question(), "always": always, "grant": grant})
+    [line] = [line for line in text.splitlines() if "(id ever)" in line]
+    assert f"Allow always  ! {shown}: Always" in line
+    others = [line for line in text.splitlines() if "(id yes)" in line or "(id no)" in line]
+    assert not any(shown in line for line in others)
+
+
+@pytest.mark.parametrize(
+    ("lasts", "said"),
+    [
+        ("session", "granted for this session: acpbridge permissions revoke q⟨U+001B⟩ ends it"),
+        ("agent", "sent as it is: how long it holds is up to the agent"),
+        ("once", ""),
+        (None, ""),
+    ],
+)
+def test_row_26_after_the_choice_it_is_said_how_long_it_holds(lasts: str | None, said: str) -> None:
+    assert how_long({"id": "q\x1b", "lasts": lasts}) == said
