@@ -47,12 +47,8 @@ def test_what_acpbridge_would_write_is_shown_once_and_whole() -> None:
     assert "input.content" not in text
     assert text.index("| -old") < text.index("| +new")
     # What the change does not show, and what an agent does by itself, is shown beside it.
-    others: list[dict[str, Any]] = [
-        {"source": "agent"},
-        {"source": "fs", "content": [diff(newText="b")]},
-    ]
-    for other in others:
-        text = render(question(**{"rawInput": given, "content": [change], **other}))
+    for source, shown in (("agent", change), ("fs", diff(newText="b"))):
+        text = render(question(rawInput=given, content=[shown], source=source))
         assert "input.content\n    | a\n    | new\n" in text
 
 
