@@ -26,13 +26,18 @@ from acpbridge.daemon.paths import Paths
 from acpbridge.errors import EXIT_OK, BridgeError
 from acpbridge.logs import to_stderr
 from acpbridge.redact import Redactor
+from acpbridge.store.joins import Joins, State
 
 # Raised when a line of the export changes its meaning.
 FORMAT: Final = 1
 
+# So much waits for an event that may end in half a secret; then its mark stands. Bytes.
+HELD_BACK: Final = 4 * 1024 * 1024
+
 # What is true of a process or of this moment only.
 _PASSING: Final = (
-    *("turn", "queueDepth", "pendingPermissions", "questions", "processes", "containment"),
+    *("turn", "queueDepth", "pendingPermissions", "questions", "questionsBelow"),
+    *("processes", "containment"),
 )
 
 
@@ -53,10 +58,17 @@ class Shape(Protocol):
 
 
 class Lines:
-    """The record and the events as they are stored, a line of JSON each."""
+    """The record and the events as they are stored, a line of JSON each.
+
+    Args:
+        redactor: takes the caller's secrets out, over the borders of events too.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        self._joins = Joins(redactor, redactor.json_line, State())
+        self._size = 0
+        self._written = 0
 
     def head(self, record: Mapping[str, Any]) -> bytes:
         """Begin with the session's record."""
@@ -64,12 +76,30 @@ class Lines:
         return self._redactor.json_line(line) + b"\n"
 
     def event(self, line: EventLine) -> bytes:
-        """Go on with an event."""
-        return self._redactor.json_line(line.raw) + b"\n"
+        """Go on with an event; it waits as long as one before it may end in half a secret."""
+        number = int(line.value.get("seq", 0))
+        self._joins.feed(number, line.raw)
+        self._size += len(line.raw)
+        waits = self._size < HELD_BACK
+        return self._ready(
+            min(self._joins.state.events, default=number + 1) if waits else number + 1
+        )
 
     def end(self) -> bytes:
-        """Nothing is held back."""
-        return b""
+        """Write what is still held back."""
+        self._joins.finish()
+        return self._ready(max(self._joins.stored, default=0) + 1)
+
+    def _ready(self, before: int) -> bytes:
+        """Return the events with smaller numbers."""
+        stored = self._joins.stored
+        found = [(n, stored.pop(n)) for n in sorted(stored) if n < before]
+        # One that was written with its mark cannot be written again.
+        ready = [line for number, line in found if number > self._written]
+        self._written = max([self._written, *(number for number, _ in found)])
+        if not stored:
+            self._size = 0
+        return b"".join(line + b"\n" for line in ready)
 
 
 def export_to(

@@ -64,6 +64,7 @@ def _beside(paths: Paths) -> Iterator[Path]:
     names = ("state.db", *(path.name for path in (paths.audit, paths.journal, paths.killed)))
     for name in (*names, paths.log.name, paths.lock.name):
         yield from paths.home.glob(f"{name}*")
+    yield from paths.home.glob(f"{paths.audit.stem}.*{paths.audit.suffix}")  # the full ones
 
 
 def _places(paths: Paths) -> Iterator[Path]:

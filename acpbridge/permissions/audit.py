@@ -14,6 +14,7 @@ import os
 import queue
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -201,7 +202,8 @@ class Audit:
         The plain name is there at every moment: it is linked to the number first, then replaced.
         """
         last = 0 if self._before is None else number_of(self._path, self._before)
-        full = numbered(self._path, last + 1)
+        names = (numbered(self._path, number) for number in count(last + 1))
+        full = next(name for name in names if not os.path.lexists(name))
         empty = self._path.with_name(f"{self._path.name}.new")
         fd = -1
         try:

@@ -87,7 +87,8 @@ def number_of(path: Path, full: Path) -> int:
 def full_files(path: Path) -> list[Path]:
     """Return the full files of an audit, the oldest first."""
     shape = re.compile(rf"{re.escape(path.stem)}\.(\d{{6,}}){re.escape(path.suffix)}")
-    found = [entry for entry in path.parent.iterdir() if shape.fullmatch(entry.name)]
+    named = (entry for entry in path.parent.iterdir() if shape.fullmatch(entry.name))
+    found = [entry for entry in named if entry.is_file() and not entry.is_symlink()]
     return sorted(found, key=lambda entry: (len(entry.name), entry.name))
 
 

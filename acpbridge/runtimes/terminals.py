@@ -231,7 +231,9 @@ class Terminals(Owner):
             source=Source.TERMINAL,
         )
         sha256 = hashlib.sha256(call.line).hexdigest()
-        ask = PermissionAsk(subject, OPTIONS, call.wire_id, sha256, self._pid)
+        ask = PermissionAsk(
+            subject, OPTIONS, call.wire_id, sha256, self._pid, outside_turn=call.outside_turn
+        )
         decision = await self._host.ask(ask)
         self._check_wanted(terminal)
         if decision.effect is not Effect.ALLOW or not policy.still_valid(ask, decision):

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from acpbridge.model.events import SESSION_END, TURN_ENDS
@@ -33,7 +34,10 @@ _BEFORE: Final = 128
 # Where a secret is too long to be withheld, its beginning is kept: what goes on is still known.
 _GUARD: Final = 32
 
-_HEAD: Final = 512  # the bridge's own fields of a line are within it
+# A longer line is judged by itself: to find its strings takes longer than others may wait. Bytes.
+LONGEST: Final = 1024 * 1024
+
+# The first one in a line is the bridge's own.
 _TYPE: Final = re.compile(rb'"type":"([a-z_]+)"')
 _KIND: Final = re.compile(rb'"sessionUpdate"\s*+:\s*+"([a-z_]+)"')
 _CALL: Final = re.compile(rb'"toolCallId"\s*+:\s*+"((?:[^"\\]++|\\.)*+)"')
@@ -150,13 +154,14 @@ class Joins:
 
     def feed(self, seq: int, line: bytes) -> None:
         """Take the next event."""
-        found = _TYPE.search(line, 0, _HEAD)
+        found = _TYPE.search(line)
         kind = b"" if found is None else found[1]
         if kind in _ENDS:
             self.finish()
         changed: dict[_Leaf, str] = {}
-        if kind == b"update" and found is not None:
-            for leaf in _leaves(line, found.end()):
+        if kind == b"update" and found is not None and len(line) <= LONGEST:
+            # A line with more strings than there may be streams brings no pieces.
+            for leaf in islice(_leaves(line, found.end()), STREAMS):
                 text = self._piece(seq, leaf, _decoded(line[leaf.start : leaf.end]))
                 if text is not None:
                     changed[leaf] = text

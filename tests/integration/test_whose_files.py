@@ -122,6 +122,7 @@ def test_case_88_what_was_open_to_others_is_closed_by_the_next_start(tmp_path: P
         for name in ("daemon.log.1", "audit.jsonl.aside-1", "state.db-wal", "processes.json.part"):
             (home.path / name).touch()
         (home.path / "killed.jsonl").touch()
+        (home.path / "audit.000001.jsonl").touch()
         for path in home.path.rglob("*"):
             path.chmod(0o777 if path.is_dir() else 0o666)
         assert daemons.start() is None

@@ -139,6 +139,15 @@ def test_g28_where_no_other_file_can_be_begun_the_full_one_is_gone_on_with(
     assert len(files(path)) == 2
 
 
+def test_what_stands_in_the_place_of_a_full_file_is_passed_over(path: Path) -> None:
+    (path.parent / "audit.000001.jsonl").mkdir()
+    (path.parent / "audit.000002.jsonl").symlink_to("/etc/hostname")
+    write(opened(path), range(8))
+    write(opened(path), range(8, 10))
+    assert ticks(path) == list(range(10))
+    assert next(file.name for file in files(path)) == "audit.000003.jsonl"
+
+
 def test_every_kind_of_damage_is_found_where_it_is(path: Path) -> None:
     found = filled(path)
     one, two, three = found[:3]
