@@ -81,7 +81,7 @@ class Terminals(Owner):
         self._session_id: Callable[[], str | None] = lambda: None
         self._drained: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
         self._answering = anyio.Lock()
-        self._threads = Threads()
+        self._threads = Threads(LOOK_SECONDS)
         self._pid = pid
         self._turn = 0
         self._cancelled = -1
@@ -106,8 +106,7 @@ class Terminals(Owner):
     async def _looked(self, look: Callable[[], T]) -> T:
         """Return what a look at the disk finds; one that hangs is left behind."""
         try:
-            with anyio.fail_after(LOOK_SECONDS):
-                return await self._threads.run(look)
+            return await self._threads.run(look)
         except TimeoutError:
             message = f"The file system did not answer in {LOOK_SECONDS:g} s."
             raise BridgeError("start_failed", message) from None
