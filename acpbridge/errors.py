@@ -131,7 +131,7 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         "End a child, or raise limits.maxDepth or limits.maxChildrenPerSession.",
     ),
     "already_resolved": ErrorKind(
-        INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: the question has been answered."
+        INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: what it says of the question stands."
     ),
     "invalid_option": ErrorKind(
         INVALID_PARAMS, EXIT_USAGE, "Answer with --option and one of the ids that were offered."

@@ -3,6 +3,7 @@
 Above is `opening`, which gives it to the judge and to `status`; below is the file.
 """
 
+import queue
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,8 +12,7 @@ import structlog
 
 from acpbridge.daemon.policyfile import PolicyFile
 from acpbridge.errors import BridgeError
-from acpbridge.permissions.judging import JUDGE_SECONDS, Policy
-from acpbridge.transport.tasks import in_time
+from acpbridge.permissions.judging import DISK_SECONDS, Policy
 from acpbridge.transport.threads import Threads
 
 log = structlog.get_logger(__name__)
@@ -26,32 +26,37 @@ class Policing:
     Args:
         file: read already.
         note: puts a record into the audit.
+        seconds: for a look at the disk, by the clock.
     """
 
-    def __init__(self, file: PolicyFile, note: Note) -> None:
+    def __init__(self, file: PolicyFile, note: Note, *, seconds: float = DISK_SECONDS) -> None:
         self._file = file
         self._note = note
+        self._seconds = seconds
+        self._threads = Threads(seconds)
         self._told: PolicyFile | None = None
-        self._threads = Threads()
-        # One look at a time, so that an older one never takes the place of a newer one.
-        self._looking = anyio.Lock()
+        self._telling = anyio.Lock()
+        # Held by the thread that looks: an older look never takes the place of a newer one, and one
+        # that takes too long for who waits for it is there for the next.
+        self._turn: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._turn.put(None)
 
     async def current(self) -> Policy:
-        """Return what is in force now. Takes as long as the disk; who waits has a limit.
+        """Return what is in force now, once the audit knows of it.
 
         Raises:
-            TimeoutError: earlier looks have not come back.
+            TimeoutError: the disk takes too long.
         """
-        async with self._looking:
-            self._file = await self._threads.run(self._file.again)
-            await self._tell()
-        return self._file.in_force
+        file = await self._threads.run(self._look)
+        with anyio.move_on_after(self._seconds):
+            await self._tell(file)
+        return file.in_force
 
     async def shown(self) -> tuple[dict[str, Any], list[str]]:
         """Return what `status` shows, with what an operator must know."""
         warnings = []
         try:
-            await in_time(JUDGE_SECONDS, self.current)
+            await self.current()
         except TimeoutError:
             where = self._file.paths.policy
             warnings.append(f"{where} cannot be looked at in time; what asks is denied")
@@ -59,20 +64,32 @@ class Policing:
             warnings.append(self._file.warning)
         return self._file.to_json(), warnings
 
-    async def _tell(self) -> None:
-        """Have the audit know which policy is in force before anything is decided by it."""
-        file, shown = self._file, self._file.to_json()
-        if file is self._told:
-            return
-        if file.problem:
-            log.error("the policy cannot be used", **shown)
-        elif not file.missing:
-            log.info("policy", **shown)
-        kind = "policy_broken" if file.problem else "policy_loaded"
+    def _look(self) -> PolicyFile:
         try:
-            await self._note(kind, {"policy_sha256": shown.pop("sha256"), **shown})
-        except BridgeError as error:
-            # Without an audit nothing is allowed; it is told once it can be.
-            log.warning("the policy is not in the audit yet", code=error.code)
-            return
-        self._told = file
+            self._turn.get(timeout=self._seconds)
+        except queue.Empty:
+            raise TimeoutError("an earlier look at the policy has not ended") from None
+        try:
+            self._file = self._file.again()
+            return self._file
+        finally:
+            self._turn.put(None)
+
+    async def _tell(self, file: PolicyFile) -> None:
+        """Have log and audit know of a policy before anything is decided by it."""
+        async with self._telling:
+            if file is self._told:
+                return
+            shown = file.to_json()
+            if file.problem:
+                log.error("the policy cannot be used", **shown)
+            elif not file.missing:
+                log.info("policy", **shown)
+            kind = "policy_broken" if file.problem else "policy_loaded"
+            try:
+                await self._note(kind, {"policy_sha256": shown.pop("sha256"), **shown})
+            except BridgeError as error:
+                # Without an audit nothing is allowed; it is told once it can be.
+                log.warning("the policy is not in the audit yet", code=error.code)
+                return
+            self._told = file

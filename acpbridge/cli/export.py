@@ -36,7 +36,8 @@ HELD_BACK: Final = 4 * 1024 * 1024
 
 # What is true of a process or of this moment only.
 _PASSING: Final = (
-    *("turn", "queueDepth", "pendingPermissions", "questions", "processes", "containment"),
+    *("turn", "queueDepth", "pendingPermissions", "questions", "questionsBelow"),
+    *("processes", "containment"),
 )
 
 

@@ -10,7 +10,7 @@ import anyio
 
 from acpbridge.cli import moments
 from acpbridge.cli.interrupts import obey
-from acpbridge.cli.output import on_terminal, say
+from acpbridge.cli.output import on_terminal, say, terminal_width
 from acpbridge.cli.questions.alert import alert
 from acpbridge.cli.questions.asking import Terminal, columns
 from acpbridge.cli.questions.question import render
@@ -94,5 +94,7 @@ class Watch:
 
 def _text(line: EventLine) -> str:
     if line.value.get("type") == "permission_asked":
-        return render(line.value, now=moments.now()) + "\n"
-    return decided(line.value) + "\n" if line.value.get("type") == "permission_decided" else ""
+        return render(line.value, now=moments.now(), width=terminal_width()) + "\n"
+    if line.value.get("type") == "permission_decided":
+        return marked(decided(line.value), terminal_width()) + "\n"
+    return ""

@@ -6,6 +6,7 @@ only its user may be able to write it.
 """
 
 import os
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,14 @@ from acpbridge.permissions.judging import Policy
 from acpbridge.permissions.rules.load import parse
 from acpbridge.permissions.rules.rulebook import ASK_EVERYTHING, Rulebook
 
+# Half a policy may read as a whole one with fewer rules. A file has settled when it did not change
+# for longer than a tick of the kernel's clock, by which changes are told apart, and than it takes
+# to write one. Seconds.
+_SETTLES: Final = 0.05
+# As often it is looked at before it counts as broken: together less than who asks waits.
+_LOOKS: Final = 20
+
+_STOP: Final = "Find out who writes it."
 _GONE: Final = "Put it back, or restart the daemon to do without: acpbridge daemon restart"
 
 Seen = tuple[textfile.Stamp, trust.Doubt | None]
@@ -54,6 +63,17 @@ class PolicyFile:
         seen = _look(self.paths.policy)
         if seen == self.seen:
             return self
+        for _ in range(_LOOKS):
+            time.sleep(_SETTLES)
+            before, seen = seen, _look(self.paths.policy)
+            if seen == before:
+                found = self._next(seen)
+                if _look(self.paths.policy) == seen:
+                    return found
+        return self._without(seen, f"{self.paths.policy} is being written all the time. {_STOP}")
+
+    def _next(self, seen: Seen) -> "PolicyFile":
+        """Return what a changed file comes to."""
         try:
             book = _read(self.paths, seen)
         except BridgeError as error:
@@ -112,7 +132,12 @@ def _read(paths: Paths, seen: Seen) -> Rulebook | None:
     path = paths.policy
     _check(seen[1])
     text = textfile.read(path, lambda found: _check(trust.doubt_of_file(path, found)))
-    return None if text is None else guarded(parse(text, str(path), str(Path.home())), paths)
+    if text is None:
+        return None
+    if not text.strip():
+        hint = "Write `rules: []` for no rules, or remove it."
+        raise BridgeError("config_error", f"{path} is empty.", hint=hint)
+    return guarded(parse(text, str(path), str(Path.home())), paths)
 
 
 def _check(doubt: trust.Doubt | None) -> None:

@@ -5,6 +5,7 @@ to choose. It covers one scope, until it expires, is revoked, or its session end
 denies goes before it. Above are the broker, which makes grants, and the judge, which asks for them.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -87,7 +88,7 @@ class Grants:
         self._clock = clock
         self._seconds = seconds
         self._found: dict[Scope, Grant] = {}
-        self._ended: list[tuple[Grant, Ended]] = []
+        self._ended: deque[tuple[Grant, Ended]] = deque(maxlen=IN_ALL)
 
     def verdict(self, request: PermissionRequest, facts: Facts | None = None) -> Verdict | None:
         """Return that a request is granted, None if it is not.
@@ -160,11 +161,18 @@ class Grants:
             if session in (None, scope.session):
                 self._end(grant, why)
 
-    def take_ended(self) -> list[tuple[Grant, Ended]]:
-        """Return those that are over and were not returned yet, to be recorded."""
+    def next_ended(self) -> tuple[Grant, Ended] | None:
+        """Return the one that is over for longest and was not told of yet; None if there is none.
+
+        It is the next one until `told` says that it has been recorded.
+        """
         self._in_force()
-        ended, self._ended = self._ended, []
-        return ended
+        return self._ended[0] if self._ended else None
+
+    def told(self, ended: tuple[Grant, Ended]) -> None:
+        """Forget one that is over."""
+        if self._ended and self._ended[0] is ended:
+            self._ended.popleft()
 
     def _has_room(self, scope: Scope) -> bool:
         found = self._in_force()

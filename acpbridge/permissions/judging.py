@@ -19,7 +19,6 @@ from acpbridge.permissions.resolving import resolver
 from acpbridge.permissions.rules.facts import Facts
 from acpbridge.permissions.rules.gather import facts_of
 from acpbridge.permissions.verdict import NO_MATCH, Ruling, Verdict, merge
-from acpbridge.transport.tasks import in_time
 from acpbridge.transport.threads import Threads
 
 log = structlog.get_logger(__name__)
@@ -27,8 +26,9 @@ log = structlog.get_logger(__name__)
 # The rules have this long for one request (row 31). It is processor time of their own thread: on a
 # loaded machine the time of day would deny what is in order. Seconds.
 RULE_SECONDS: Final = 0.05
-# All of it, the disk included, by the clock: a disk that takes longer counts as one that hangs.
-JUDGE_SECONDS: Final = 2.0
+# A look at the disk, or a judgement with all of them, has this long by the clock: a disk that takes
+# longer counts as one that hangs. Seconds.
+DISK_SECONDS: Final = 2.0
 
 # While the policy is broken nothing else may allow either (row 30).
 BROKEN: Final = Verdict(Ruling.ASK, "policy:broken")
@@ -72,7 +72,7 @@ class Judging:
     Args:
         current: returns the policy in force; it may take a look at the disk.
         grants: says what was granted of a request, given its facts; None: it is not covered.
-        seconds: for each request, by the clock.
+        seconds: for the looks at the disk that a request needs, by the clock.
     """
 
     def __init__(
@@ -80,17 +80,17 @@ class Judging:
         current: Callable[[], Awaitable[Policy]],
         grants: Callable[[PermissionRequest, Facts], Verdict | None] = no_grants,
         *,
-        seconds: float = JUDGE_SECONDS,
+        seconds: float = DISK_SECONDS,
     ) -> None:
         self._current = current
         self._grants = grants
         self._seconds = seconds
-        self._threads = Threads()
+        self._threads = Threads(seconds)
 
     async def judge(self, request: PermissionRequest) -> Verdict:
         """Return the one verdict on a request. Fails for nobody: what went wrong is a denial."""
         try:
-            return await in_time(self._seconds, partial(self._judged, request))
+            return await self._judged(request)
         except TimeoutError as error:
             log.warning("a request was not judged in time", request=request.id, error=str(error))
             return _failed("error:timeout")

@@ -57,18 +57,20 @@ class Refusals:
             return
         count.recorded += 1
         silent, count.silent = count.silent, 0
-        await self._write(place, requester, silent)
+        if not await self._write(place, requester, silent):
+            count.silent += silent + 1
 
     async def tell(self) -> None:
-        """Record how many were only counted."""
+        """Record how many were only counted; what cannot be recorded now is told the next time."""
         for count in list(self._counts.values()):
-            if count.silent:
-                silent, count.silent = count.silent, 0
-                await self._write({"request_uid": None}, count.requester, silent)
+            silent, count.silent = count.silent, 0
+            if silent and not await self._write({"request_uid": None}, count.requester, silent):
+                count.silent += silent
+                return
 
-    async def _write(self, place: dict[str, Any], requester: Requester, silent: int) -> None:
+    async def _write(self, place: dict[str, Any], requester: Requester, silent: int) -> bool:
         fields = {**place, "requester": requester_fields(requester), "not_recorded": silent}
-        await self._recorder.recorded("permission_refused", lambda: fields, durable=False)
+        return await self._recorder.recorded("permission_refused", lambda: fields, durable=False)
 
     def _count_of(self, requester: Requester) -> _Count:
         name = str(requester.session) if requester.session else requester.label()

@@ -19,6 +19,7 @@ import jsonrpc_base
 
 from acpbridge.errors import INVALID_REQUEST, PARSE_ERROR, BridgeError
 from acpbridge.protocol import strict
+from acpbridge.protocol.encoded import Encoded
 from acpbridge.protocol.envelope import early, lenient
 from acpbridge.protocol.errors import broken_answer, read_error, wire_error
 from acpbridge.protocol.framing import DEFAULT_LIMIT, HEAD, LineSplitter, TooLong
@@ -42,6 +43,7 @@ class Call:
         id: the exact JSON value of its id.
         line: the bytes as they came.
         open: False once it was answered or withdrawn.
+        outside_turn: set by whoever takes it in, where it came while no prompt was open.
     """
 
     method: str
@@ -49,6 +51,7 @@ class Call:
     id: Id
     line: bytes
     open: bool = True
+    outside_turn: bool = False
 
     @property
     def wire_id(self) -> str:
@@ -209,7 +212,10 @@ class Peer:
             return b""
         request = jsonrpc_base.Request(call.method, None, call.id)
         try:
-            line = self._line(jsonrpc_base.Response(request, result, error).serialize())
+            if isinstance(result, Encoded):
+                line = self._bounded(result.answer(call.wire_id))
+            else:
+                line = self._line(jsonrpc_base.Response(request, result, error).serialize())
         except BridgeError as too_large:
             line = _error_line(request, wire_error(too_large))
         call.open = False
@@ -217,7 +223,9 @@ class Peer:
         return line
 
     def _line(self, text: str) -> bytes:
-        line = text.encode("ascii") + b"\n"
+        return self._bounded(text.encode("ascii") + b"\n")
+
+    def _bounded(self, line: bytes) -> bytes:
         if len(line) > self.limit:
             message = f"The message has {len(line)} bytes; the limit is {self.limit}."
             raise BridgeError("message_too_large", message)

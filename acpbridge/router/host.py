@@ -24,7 +24,7 @@ from acpbridge.model.permission import (
 )
 from acpbridge.model.sessions import Outcome, SessionRecord, TurnState
 from acpbridge.protocol.content import without_bytes
-from acpbridge.router.modes import tell_audit
+from acpbridge.router.modes import ModeAudit
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn
 from acpbridge.runtimes.base import TurnResult
@@ -72,6 +72,7 @@ class Host:
         self.key = record.key
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
+        self._modes = ModeAudit(services, record.key)
         self._definition = definition
         self.turn: Turn | None = None
         self.closing = False
@@ -90,7 +91,7 @@ class Host:
             elif turn is not None:
                 self._touch(turn)
         else:
-            tell_audit(self._services, self.key, None if turn is None else turn.run_id, event)
+            self._modes.tell(None if turn is None else turn.run_id, event)
         self._append(turn, event)
 
     async def room(self) -> None:

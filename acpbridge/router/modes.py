@@ -20,6 +20,10 @@ log = structlog.get_logger(__name__)
 # A note in the audit holds up what is written after it for so long at most. Seconds.
 NOTE_WAIT: Final = 2.0
 
+# Of one session so many wait to be written: beyond that they are only counted, for the scribe's
+# room is for the ledger. An agent may change its mode as fast as it can write.
+MOST_WAITING: Final = 32
+
 
 def record(event: Fact) -> tuple[str, dict[str, Any]] | None:
     """Return kind and fields of an event's record in the audit, None if it has none."""
@@ -34,19 +38,38 @@ def record(event: Fact) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-def tell_audit(services: Services, key: SessionKey, turn: str | None, event: Fact) -> None:
-    """Put what an event says of a mode into the audit, if it can be told."""
-    found = record(event)
-    if found is None:
-        return
-    kind, fields = found
-    values = {"agent": key.agent, "session": str(key), "turn": turn, **fields}
+class ModeAudit:
+    """Tells the audit of one session's modes; what an agent says too fast is told in one.
 
-    async def note() -> None:
+    Args:
+        services: audit and scribe.
+        key: of the session.
+    """
+
+    def __init__(self, services: Services, key: SessionKey) -> None:
+        self._services = services
+        self._key = key
+        self._waiting = 0
+        self._left_out = 0
+
+    def tell(self, turn: str | None, event: Fact) -> None:
+        """Put what an event says of a mode into the audit, if it can be told."""
+        found = record(event)
+        if found is None:
+            return
+        if self._waiting >= MOST_WAITING:
+            self._left_out += 1
+            return
+        kind, fields = found
+        place = {"agent": self._key.agent, "session": str(self._key), "turn": turn}
+        self._waiting += 1
+        self._services.scribe.put(lambda: self._note(kind, {**place, **fields}))
+
+    async def _note(self, kind: str, values: dict[str, Any]) -> None:
+        left_out, self._left_out = self._left_out, 0
+        self._waiting -= 1
         try:
             with anyio.fail_after(NOTE_WAIT):
-                await services.audited(kind, values)
+                await self._services.audited(kind, {**values, "left_out": left_out})
         except (BridgeError, TimeoutError) as error:
-            log.warning("the audit was not told", kind=kind, key=str(key), error=repr(error))
-
-    services.scribe.put(note)
+            log.warning("the audit was not told", kind=kind, key=str(self._key), error=repr(error))

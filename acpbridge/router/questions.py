@@ -6,6 +6,7 @@ from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.events import Fact
 from acpbridge.model.permission import Decision, Effect, PermissionRequest, Question
 from acpbridge.model.requesters import Requester
+from acpbridge.permissions.grants import Grant
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
 from acpbridge.router.feed import QuestionFeed, QuestionWatcher
@@ -97,13 +98,18 @@ class Questions:
         """Return the grants in force; see `RouterApi.grants`."""
         authorize(Action.GRANTS, requester, Target())
         await self._services.broker.tell()
-        return [grant.to_json() for grant in self._services.broker.grants()]
+        return [self._of(grant) for grant in self._services.broker.grants()]
 
     async def revoke(self, grants: list[str], requester: Requester) -> list[dict[str, Any]]:
         """End grants; see `RouterApi.revoke`."""
         authorize(Action.GRANTS, requester, Target())
         revoked = await self._services.broker.revoke(grants, requester)
-        return [grant.to_json() for grant in revoked]
+        return [self._of(grant) for grant in revoked]
+
+    def _of(self, grant: Grant) -> dict[str, Any]:
+        """Return a grant without the secrets that a command or a path may hold."""
+        shown: dict[str, Any] = self._services.redact(grant.to_json())
+        return shown
 
     # ---- What the broker tells ----
 

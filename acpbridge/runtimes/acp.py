@@ -293,6 +293,7 @@ class _AcpSession:
         self.controller.notify(method, params)
 
     async def close(self) -> None:
+        self._client.closed = True
         await self.controller.close()
 
     async def died(self) -> BridgeError:

@@ -17,7 +17,7 @@ from acpbridge.model.events import Fact, Update
 from acpbridge.model.permission import Decision, PermissionAsk
 from acpbridge.permissions import policy
 from acpbridge.protocol import acp
-from acpbridge.protocol.jsonrpc import MAX_OPEN_CALLS, RELAYED, Call, Noise, Notification
+from acpbridge.protocol.jsonrpc import RELAYED, Call, Noise, Notification
 from acpbridge.protocol.toolcalls import ToolCalls
 from acpbridge.runtimes import elicitation
 from acpbridge.runtimes.aftermath import OF_NO_TURN, Aftermath
@@ -65,6 +65,7 @@ class AcpClient:
         lost: the error for something of this turn that was too long to be taken.
         malformed: counts the requests that cannot be read.
         prompted: whether the agent has a prompt that it has not answered.
+        closed: whether it was told to free its session: there is none any more.
         served: what else is served to this agent, by method: only what was advertised.
     """
 
@@ -93,7 +94,7 @@ class AcpClient:
         self.lost: BridgeError | None = None
         self.malformed = Malformed(host)
         self.prompted = False
-        self._outside: set[Call] = set()
+        self.closed = False
         self.served: Mapping[str, Callable[[Call], Awaitable[Any]]] = {}
         self._cancels = 0
 
@@ -186,16 +187,11 @@ class AcpClient:
     # What the agent asks.
 
     def arrived(self, call: Call) -> None:
-        """Take note of whether a question is of a turn: by its place on the wire, not by its task.
+        """Take note of whether a request is of a turn: by its place on the wire, not by its task.
 
         The agent that answers its prompt and asks right behind that must not find the turn's rule.
         """
-        if call.method != PERMISSION or self.prompted:
-            return
-        if len(self._outside) >= MAX_OPEN_CALLS:
-            # Those that were withdrawn before they were served.
-            self._outside = {one for one in self._outside if one.open}
-        self._outside.add(call)
+        call.outside_turn = not self.prompted
 
     async def on_call(self, call: Call) -> Any:
         """Serve a request of the agent.
@@ -217,10 +213,8 @@ class AcpClient:
         return await self._host.call(call.method, call.params)
 
     async def _permission(self, call: Call) -> dict[str, Any]:
-        outside = call in self._outside
-        self._outside.discard(call)
         params = self._read(call)
-        if params.sessionId != self.session_id:
+        if self.closed or params.sessionId != self.session_id:
             raise BridgeError("invalid_params", "The session of the request is not open here.")
         if len(params.options) > MAX_OPTIONS:
             message = f"A permission request may offer {MAX_OPTIONS} options at most."
@@ -230,7 +224,7 @@ class AcpClient:
             return acp.selected(None)
         sha256 = hashlib.sha256(call.line).hexdigest()
         ask = self.tools.ask(params, call.wire_id, sha256, self._pid)
-        entry = _Open(replace(ask, outside_turn=outside, agent_start=self._start_ticks))
+        entry = _Open(replace(ask, outside_turn=call.outside_turn, agent_start=self._start_ticks))
         self._open[call] = entry
         try:
             entry.decision = await self._host.ask(entry.ask)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import anyio
-import anyio.to_thread
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact
@@ -22,11 +21,14 @@ from acpbridge.permissions import policy, textfiles
 from acpbridge.permissions.confine import Place, Roots
 from acpbridge.permissions.textfiles import Seen
 from acpbridge.protocol import acp, textlines
+from acpbridge.protocol.encoded import Encoded
 from acpbridge.protocol.jsonrpc import Call
 from acpbridge.runtimes.base import SessionHost, SessionSpec
 from acpbridge.runtimes.content import diff_content
 from acpbridge.runtimes.refusing import not_allowed
 from acpbridge.runtimes.toolcall import OPTIONS
+from acpbridge.transport.tasks import in_time
+from acpbridge.transport.threads import Threads
 
 READ: Final = "fs/read_text_file"
 WRITE: Final = "fs/write_text_file"
@@ -79,10 +81,18 @@ async def session_roots(spec: SessionSpec) -> AsyncIterator[Roots]:
         yield Roots()
         return
     paths = (spec.cwd, *spec.additional_directories)
+    late: list[bool] = []
+
+    def look() -> Roots:
+        found = Roots.of(paths)
+        if late:
+            found.close()
+        return found
+
     try:
-        with anyio.fail_after(FILE_SECONDS):
-            roots = await anyio.to_thread.run_sync(Roots.of, paths, abandon_on_cancel=True)
+        roots = await in_time(FILE_SECONDS, lambda: Threads(1).run(look))
     except TimeoutError:
+        late.append(True)
         message = f"The directories of the session cannot be opened in {FILE_SECONDS:g} s."
         raise BridgeError("start_failed", message) from None
     try:
@@ -100,10 +110,10 @@ class ClientFiles:
 
     def __init__(self, serving: Serving) -> None:
         self._with = serving
-        self._threads = anyio.CapacityLimiter(AT_ONCE)
+        self._threads = Threads(AT_ONCE)
         self._answering = anyio.Lock()
 
-    async def read(self, call: Call) -> dict[str, Any]:
+    async def read(self, call: Call) -> Encoded:
         """Serve `fs/read_text_file`.
 
         Raises:
@@ -118,17 +128,17 @@ class ClientFiles:
         subject = self._subject(call, place, seen, raw_input)
         await self._allowed(call, subject, wanted)
 
-        def work(_: object) -> tuple[str, Fact]:
+        def work(_: object) -> tuple[Encoded, Fact]:
             text = textfiles.read(roots, place, seen)
-            done = _done("file_read", place, seen, text)
-            return textlines.part(text, params.line, params.limit), done
+            part = textlines.part(text, params.line, params.limit)
+            return Encoded.of_text("content", part), _done("file_read", place, seen, text)
 
-        content, done = await self._in_time(wanted, work)
+        result, done = await self._in_time(wanted, work)
         self._with.host.emit(done)
         # Several long answers at once to one that does not read would end its session.
         async with self._answering:
             await self._with.drained()
-        return {"content": content}
+        return result
 
     async def write(self, call: Call) -> dict[str, Any]:
         """Serve `fs/write_text_file`.
@@ -191,7 +201,9 @@ class ClientFiles:
             BridgeError: `permission_denied`, or `request_cancelled` with the turn.
         """
         sha256 = hashlib.sha256(call.line).hexdigest()
-        ask = PermissionAsk(subject, OPTIONS, call.wire_id, sha256, self._with.pid)
+        ask = PermissionAsk(
+            subject, OPTIONS, call.wire_id, sha256, self._with.pid, outside_turn=call.outside_turn
+        )
         decision = await self._with.host.ask(ask)
         valid = policy.still_valid(ask, decision) and wanted()
         if not (valid and decision.effect is Effect.ALLOW):
@@ -211,12 +223,9 @@ class ClientFiles:
                 return work(goes_on)
 
         try:
-            with anyio.fail_after(FILE_SECONDS):
-                return await anyio.to_thread.run_sync(
-                    run, abandon_on_cancel=True, limiter=self._threads
-                )
+            return await in_time(FILE_SECONDS, lambda: self._threads.run(run))
         except TimeoutError:
-            message = f"The file system did not answer in {FILE_SECONDS:g} s."
+            message = f"The file system did not answer in {FILE_SECONDS:g} s; see what was done."
             raise BridgeError("file_failed", message) from None
         finally:
             waiting.clear()

@@ -108,7 +108,8 @@ class ModeKeeper:
         Raises:
             BridgeError: `mode_not_set`, or `bypass_refused` if it lets the agent go unasked.
         """
-        await self._back.wait()
+        if not self._back.is_set():
+            await self._back.wait()
         if self.wanted is not None:
             await self.set(self.wanted)
         if self.unasked and not self._bypass.definition.allow_bypass:
@@ -163,9 +164,8 @@ class ModeKeeper:
             self._let_go = anyio.Event()
             what = self.unasked
             if what and not await self._brought_back():
-                self._give_up(
-                    f"nobody is asked any more ({what}), and it could not be brought back"
-                )
+                why = f"nobody is asked any more ({what}), and it could not be brought back"
+                self._give_up(why)
             self._back.set()
 
     async def _brought_back(self) -> bool:

@@ -10,11 +10,13 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Decision, Effect, Reason
 
 _WHY: Final[Mapping[Reason, str]] = {
-    Reason.RULE: "a rule of the user denies it",
+    Reason.RULE: "a rule denies it",
     Reason.OPERATOR: "the user said no",
     Reason.DEADLINE: "nobody answered in time",
     Reason.AUDIT_FAILED: "it could not be recorded",
     Reason.FLOOD: "too many questions are open",
+    Reason.JUDGE_FAILED: "it could not be judged",
+    Reason.JUDGE_FAILED: "it could not be judged",
 }
 
 
@@ -29,6 +31,10 @@ def not_allowed(what: str, decision: Decision, *, cancelled: bool) -> BridgeErro
     if cancelled or decision.effect is Effect.CANCEL:
         return BridgeError("request_cancelled", f"Cancelled, and not done: {what}.")
     why = _WHY.get(decision.reason, "it was not allowed")
+    if decision.reason is Reason.RULE and decision.by:
+        why += f" ({decision.by})"
+    if decision.reason is Reason.RULE and decision.by:
+        why += f" ({decision.by})"
     said = f" They say: {decision.note}" if decision.note else ""
     return BridgeError(
         "permission_denied",

@@ -17,6 +17,7 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import structlog
 from anyio.abc import TaskGroup
 
 from acpbridge.controller.process import Launcher, LaunchSpec
@@ -35,6 +36,8 @@ from acpbridge.runtimes.terminal_output import MOST_KEPT
 from acpbridge.runtimes.toolcall import OPTIONS
 from acpbridge.transport.tasks import Owner, background
 from acpbridge.transport.threads import Threads
+
+log = structlog.get_logger(__name__)
 
 # At once, those counted that are still asked about: enough for builds and servers side by side.
 MOST_LIVE: Final = 8
@@ -222,7 +225,9 @@ class Terminals(Owner):
             source=Source.TERMINAL,
         )
         sha256 = hashlib.sha256(call.line).hexdigest()
-        ask = PermissionAsk(subject, OPTIONS, call.wire_id, sha256, self._pid)
+        ask = PermissionAsk(
+            subject, OPTIONS, call.wire_id, sha256, self._pid, outside_turn=call.outside_turn
+        )
         decision = await self._host.ask(ask)
         self._check_wanted(terminal)
         if decision.effect is not Effect.ALLOW or not policy.still_valid(ask, decision):
@@ -255,6 +260,10 @@ class Terminals(Owner):
     async def _run(self, terminal: Terminal, spec: LaunchSpec) -> None:
         try:
             await terminal.run(self._launcher, spec)
+        except Exception:
+            # The top of a task: a fault of ours with one command ends no session.
+            log.exception("a terminal failed", session=str(self._spec.key))
+            terminal.error = BridgeError("internal", "acpbridge failed to run the command.")
         finally:
             self._live.discard(terminal)
             self._orders.pop(terminal, None)

@@ -229,8 +229,9 @@ class Connection(Owner):
         await self._outgoing.flushed()
 
     def answer(self, call: Call, result: Any) -> None:
-        """Answer an open call now; what its handler still returns is dropped."""
+        """Answer an open call now, and end its handler: nobody waits for it any more."""
         self._outgoing.put(self._peer.answer(call, result))
+        self._stop(call)
 
     def withdraw(self, wire_id: str) -> bool:
         """Cancel the other side's open call with this id; it is answered as cancelled, once."""

@@ -5,12 +5,16 @@ stays until the disk answers. A limiter alone would not bound them, for it lets 
 soon as a caller gives up.
 """
 
+import math
 import queue
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
+
+from acpbridge.transport.tasks import in_time
 
 T = TypeVar("T")
 
@@ -19,14 +23,17 @@ AT_ONCE: Final = 8
 
 
 class Threads:
-    """Runs blocking calls, each in a thread, and no more at once than a number.
+    """Runs blocking calls, each in a thread and with a limit, and no more at once than a number.
 
     Args:
+        seconds: for each call, from when its thread is there: who waits for one is no slower.
         most: threads, those included that were left behind.
     """
 
-    def __init__(self, most: int = AT_ONCE) -> None:
+    def __init__(self, seconds: float, most: int = AT_ONCE) -> None:
+        self._seconds = seconds
         self._limiter = anyio.CapacityLimiter(most)
+        self._unlimited = anyio.CapacityLimiter(math.inf)
         # One for each thread that may run; held by the thread, not by who waits for it.
         self._places: queue.SimpleQueue[None] = queue.SimpleQueue()
         for _ in range(most):
@@ -36,11 +43,17 @@ class Threads:
         """Return what a blocking call returns; cancelled, it is left behind.
 
         Raises:
-            TimeoutError: too many were left behind and have not come back yet.
+            TimeoutError: it took too long, or too many were left behind and have not come back.
         """
-        return await anyio.to_thread.run_sync(
-            self._within, work, abandon_on_cancel=True, limiter=self._limiter
+        run = partial(
+            anyio.to_thread.run_sync,
+            self._within,
+            work,
+            abandon_on_cancel=True,
+            limiter=self._unlimited,
         )
+        async with self._limiter:
+            return await in_time(self._seconds, run)
 
     def _within(self, work: Callable[[], T]) -> T:
         try:

@@ -142,7 +142,7 @@ def both_are_shown(it: Scenario, asking: str) -> None:
     rows = it.json("sessions --json", "sessions", "--all", "--json")["sessions"]
     for row in rows:
         it.seen.add("session", row)
-    passing = ("turn", "queueDepth", "pendingPermissions", "questions")
+    passing = ("turn", "queueDepth", "pendingPermissions", "questions", "questionsBelow")
     for row in rows:
         it.seen.add("record", {k: v for k, v in row.items() if k not in passing})
     (question,) = it.json("permissions --json", "permissions", "--json")["permissions"]

@@ -138,7 +138,7 @@ async def test_case_60_a_refusal_is_an_error_with_the_reason_and_nothing_is_done
     assert "the user said no" in words[0]
     assert "use the other one" in words[0]
     assert "nobody answered in time" in words[2]
-    assert "a rule of the user denies it" in words[3]
+    assert "a rule denies it" in words[3]
     assert (tmp_path / "old").read_text(encoding="utf-8") == "old"
     assert not (tmp_path / "late").exists()
     assert [event for event in host.events if isinstance(event, Fact)] == []

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from fixtures.fake_acp import fake_agent
 from tests.integration.daemon_home import LIMIT, Home, daemon_home
 from tests.integration.test_agents_never_approve import bridge, configure, shell
 
@@ -55,6 +56,21 @@ def test_row_26_always_is_a_grant_of_ours_that_is_shown_used_and_revoked(tmp_pat
         audit = (home.path / "audit.jsonl").read_text(encoding="utf-8").splitlines()
         of_grants = [r["kind"] for r in map(json.loads, audit) if r["kind"].startswith("grant_")]
         assert of_grants == ["grant_made", "grant_used", "grant_revoked"]
+
+
+def test_row_26_with_forward_always_the_agent_gets_what_was_picked(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        command = list(fake_agent("--mark", home.mark))
+        row = {"id": "fake", "runtime": {"command": command}, "forwardAlways": True}
+        config = json.dumps({"agents": {"list": [row]}})
+        (home.path / "config.yaml").write_text(config, encoding="utf-8")
+        ask(home, tmp_path / "did", "--mode", "session")
+        question = home.wait_question()
+        assert (question["grant"], question["always"]) == (None, "agent")
+        words = ("permissions", "answer", question["id"], "--option", "allow_always", "--json")
+        decision = home.run(*words).json
+        assert (decision["optionId"], decision["lasts"]) == ("allow_always", "agent")
+        assert home.ask("grants")["grants"] == []
 
 
 def test_row_26_a_grant_ends_with_its_session_and_with_the_agents_death(tmp_path: Path) -> None:

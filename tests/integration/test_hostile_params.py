@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from acpbridge import __version__
+from acpbridge.daemon.gate import MOST_IDS
 from acpbridge.daemon.server import MAX_FOLLOWED
 from acpbridge.daemon.wire import MOST_KEYS, WIRE_VERSION
 from acpbridge.errors import BridgeError
@@ -64,3 +65,17 @@ def test_no_client_follows_without_end(home: Home) -> None:
             daemon.call("watch")
         assert caught.value.code == "busy"
         assert daemon.call("matching")["keys"] == []
+
+
+@pytest.mark.parametrize("ids", [None, [], "x", [1], [None], ["x"] * (MOST_IDS + 1)])
+def test_what_names_no_grants_revokes_nothing(home: Home, ids: Any) -> None:
+    with client(home) as daemon, pytest.raises(BridgeError) as caught:
+        daemon.call("revoke", ids=ids)
+    assert caught.value.code == "invalid_params"
+
+
+@pytest.mark.parametrize("confirm", [1, True, ["x"], {"optionId": "x"}])
+def test_row_27_a_confirmation_of_a_wrong_shape_is_none(home: Home, confirm: Any) -> None:
+    with client(home) as daemon, pytest.raises(BridgeError) as caught:
+        daemon.call("answer", id="q", optionId="x", confirm=confirm)
+    assert caught.value.code == "invalid_params"

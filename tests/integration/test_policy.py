@@ -134,7 +134,7 @@ DOUBTFUL = {
 def test_rows_02_03_08_09_27_what_is_doubtful_is_asked_though_a_rule_and_the_run_allow_it(
     home: Home, mine: Client, work: Path, doubt: str
 ) -> None:
-    write(home, "rules: [{effect: allow}]")
+    write(home, "rules: [{effect: allow, path: '{root}/**'}]")
     plain = ended(mine, reads(work / "b", work / "plain"), agent="fake", cwd=str(work))
     assert (plain["outcome"], (work / "plain").exists()) == ("completed", True)
     words = DOUBTFUL[doubt](work / "a", work / "done")
@@ -146,7 +146,7 @@ def test_rows_02_03_08_09_27_what_is_doubtful_is_asked_though_a_rule_and_the_run
 
 
 def test_no_rule_is_ever_read_from_a_workspace(mine: Client, work: Path) -> None:
-    everything = "rules: [{effect: allow}]"
+    everything = "rules: [{effect: allow, path: '/**'}, {effect: allow, tool_kind: [execute]}]"
     for name in ("policy.yaml", ".acpbridge/policy.yaml", ".config/acpbridge/policy.yaml"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text(everything, encoding="utf-8")

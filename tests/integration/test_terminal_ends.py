@@ -11,6 +11,7 @@ import anyio
 import anyio.abc
 import pytest
 
+from acpbridge.model.events import Event, Fact
 from acpbridge.model.permission import Decision, PermissionAsk
 from acpbridge.runtimes.terminal_output import MOST_KEPT
 from acpbridge.runtimes.terminals import MOST_HELD, MOST_LIVE
@@ -286,6 +287,39 @@ async def test_g1_nothing_of_a_terminal_is_left_however_it_hid(
         elif end in {ends_at_once, ends_politely}:
             assert await talk.parent.alive(before) == []
     assert observer.alive() == {}
+
+
+async def test_g4_a_terminal_whose_shim_is_killed_is_over_and_its_session_goes_on(
+    tmp_path: Path, observer: Observer
+) -> None:
+    async with talking(tmp_path, observer) as talk:
+        await shy_terminal(talk, observer)
+        processes = await talk.parent.processes(talk.key)
+        (shim,) = [process.ppid for process in processes if process.role == "terminal"]
+        os.kill(shim, 9)
+        (ended,) = await talk.says(calls("wait_for_exit"))
+        assert ended == {"exitCode": None, "signal": "SIGKILL"}
+        await talk.settles("agent", "shim")
+        assert (await talk.output())["output"] == "up\n"
+        assert "terminalId" in await talk.create("true")
+
+
+async def test_a_fault_of_ours_with_one_command_ends_no_session(
+    tmp_path: Path, observer: Observer
+) -> None:
+    async with talking(tmp_path, observer) as talk:
+        emit = talk.host.emit
+
+        def fails(event: Event) -> None:
+            if isinstance(event, Fact):
+                raise RuntimeError("broken")
+            emit(event)
+
+        talk.host.emit = fails  # type: ignore[method-assign]
+        await talk.create("sleep", "3600")
+        talk.host.emit = emit  # type: ignore[method-assign]
+        await talk.settles("agent", "shim")
+        assert "terminalId" in await talk.create("true")
 
 
 async def test_what_a_command_leaves_behind_is_ended_after_it(

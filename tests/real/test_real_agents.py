@@ -103,6 +103,45 @@ def test_a_rejected_command_has_no_effect_and_the_agent_is_still_usable(
         assert (again.returncode, again.stdout.strip()) == (0, "still here"), again.stderr
 
 
+def test_row_09_a_file_that_claude_names_from_its_directory_on_has_not_changed(
+    tmp_path: Path,
+) -> None:
+    """It announces the file as its model named it, and asks with the whole path."""
+    with bridge(tmp_path, "claude") as it:
+        prompt = 'call Write {"file_path": "short.txt", "content": "hi"}'
+        with it.start("claude", prompt, "--agent", "claude") as run:
+            question = it.question()
+            it.call("permissions", "answer", question["id"], "--allow")
+            _, err = run.communicate(timeout=60)
+        assert run.returncode == 0, err
+        subject = question["subject"]
+        assert (subject["changed"], subject["announced"]) == ([], {})
+        assert (subject["tool"], subject["locations"]) == ("Write", [str(it.work / "short.txt")])
+        assert (it.work / "short.txt").read_text(encoding="utf-8") == "hi"
+
+
+@each_agent
+def test_case_52_a_reason_of_a_denial_reaches_the_model_with_the_next_prompt(
+    agent: str, tmp_path: Path
+) -> None:
+    with bridge(tmp_path, agent) as it:
+        words = ("--agent", agent, "--mode", "session")
+        with it.start(agent, f"run touch {it.work / 'never'}", *words) as run:
+            name, key = (question := it.question())["id"], question["sessionKey"]
+            deny = ("permissions", "answer", name, "--deny", "--reason", "use mktemp instead")
+            _, decision = it.call(*deny)
+            run.communicate(timeout=60)
+        assert decision["told"] is True
+        assert "use mktemp instead" not in str([r.body for r in it.model.requests])
+        again = it.run(agent, "say heard", "--session", key)
+        assert again.returncode == 0, again.stderr
+        assert "use mktemp instead" in str(it.model.requests[-1].body)
+        once = it.run(agent, "say once", "--session", key)
+        assert once.returncode == 0, once.stderr
+        # It is in the conversation from then on, and was said one single time.
+        assert str(it.model.requests[-1].body).count("use mktemp instead") <= 1
+
+
 @each_agent
 def test_a_cancel_in_mid_stream_ends_the_stream_and_the_next_prompt_works(
     agent: str, tmp_path: Path

@@ -24,4 +24,12 @@ def test_every_configuration_in_the_readme_loads() -> None:
     from acpbridge.config.load import load
 
     for text in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL):
-        assert load(text, "README.md", "/home/someone").agents
+        if not text.startswith("rules:"):
+            assert load(text, "README.md", "/home/someone").agents
+
+
+def test_every_policy_in_the_readme_loads() -> None:
+    from acpbridge.permissions.rules.load import parse
+
+    texts = re.findall(r"```yaml\n(rules:.*?)```", README, re.DOTALL)
+    assert [len(parse(text, "README.md", "/home/someone").rules) for text in texts] == [3]

@@ -6,7 +6,7 @@ from acpbridge.cli import moments, options
 from acpbridge.cli.commands import granted
 from acpbridge.cli.commands.permissions_audit import audit
 from acpbridge.cli.output import command_line, lines, print_json, say, terminal_width
-from acpbridge.cli.questions.question import TOLD, how_long, render
+from acpbridge.cli.questions.question import REASON_GOES, how_long, render
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import home, paths
 from acpbridge.errors import EXIT_FAILURE, EXIT_OK, BridgeError
@@ -177,8 +177,8 @@ def answer(  # noqa: PLR0913 - one for each option
         click.echo(" ".join(lines(f"{question}: {decision['effect']}{by_option}")))
         if how_long(decision):
             say(how_long(decision))
-    if decision.get("told"):
-        say(TOLD)
+    if decision.get("told") is not None:
+        say(REASON_GOES[bool(decision["told"])])
     if decision.get("reason") == "operator":
         return EXIT_OK
     say(f"it did not come to that: {' '.join(lines(str(decision.get('reason'))))}")

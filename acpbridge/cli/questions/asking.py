@@ -26,7 +26,7 @@ from acpbridge.cli.questions.answers import (
 from acpbridge.cli.questions.colours import coloured
 from acpbridge.cli.questions.folding import folded
 from acpbridge.cli.questions.question import (
-    TOLD,
+    REASON_GOES,
     Question,
     how_decided,
     how_long,
@@ -271,8 +271,8 @@ class Terminal:
             return error.code not in ("invalid_option", "confirmation_needed")
         finally:
             self._mine = False
-        if decision.get("told"):
-            await prompt.show(styled(TOLD, dim=True))
+        if decision.get("told") is not None:
+            await prompt.show(styled(REASON_GOES[bool(decision["told"])], dim=True))
         if decision.get("reason") != "operator":
             said = f"it did not come to that: it was {how_decided(decision)}"
             await prompt.show(styled(said, fg="yellow"))

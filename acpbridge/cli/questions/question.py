@@ -21,8 +21,11 @@ from acpbridge.permissions.policy import names_bypass, names_mode
 
 Question = Mapping[str, Any]
 
-# Nobody should believe that the agent has heard it already.
-TOLD: Final = "the reason goes to the agent with the next prompt of its session"
+# Where a reason goes, by `told` of a decision: nobody should believe that it was heard already.
+REASON_GOES: Final[Mapping[bool, str]] = {
+    True: "the reason goes to the agent with the next prompt of its session",
+    False: "the reason is kept in the audit and the log; the agent is not told",
+}
 
 _HARMLESS: Final = frozenset(
     {ToolKind.READ, ToolKind.SEARCH, ToolKind.THINK, ToolKind.FETCH, ToolKind.OTHER, None}
@@ -58,9 +61,9 @@ def render(
         f"permission {word(question.get('id'))}{which}: {_kind(question)}",
         *_who(question),
         *_tool(subject),
-        f"  title    {word(question.get('title'))} (the agent's own words)",
+        f"  title    {word(question.get('title'))} {_whose(subject)}",
         *_warnings(question, subject),
-        *input_lines(subject.get("rawInput")),
+        *input_lines(_input(subject)),
     ]
     blocks = subject.get("content") or ()
     below = {str(block.get("path")) for block in blocks if is_diff(block)}
@@ -184,6 +187,20 @@ def _kind(question: Question) -> str:
     if kind in (None, ToolKind.OTHER):
         return "a tool of unknown kind (treated as the most dangerous)"
     return word(kind)
+
+
+def _whose(subject: Mapping[str, Any]) -> str:
+    ours = subject.get("source") in (Source.FILES, Source.TERMINAL)
+    return "(what acpbridge would do)" if ours else "(the agent's own words)"
+
+
+def _input(subject: Mapping[str, Any]) -> Any:
+    """Return what is given, without the text of a file that the change below shows whole."""
+    given = subject.get("rawInput")
+    if subject.get("source") != Source.FILES or not isinstance(given, Mapping):
+        return given
+    shown = [block.get("newText") for block in subject.get("content") or () if is_diff(block)]
+    return {k: v for k, v in given.items() if k != "content" or v not in shown}
 
 
 def _warnings(question: Question, subject: Mapping[str, Any]) -> Iterator[str]:

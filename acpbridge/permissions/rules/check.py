@@ -16,8 +16,8 @@ from acpbridge.permissions.rules.seen import Argv
 from acpbridge.permissions.rules.wrappers import hides_program
 from acpbridge.permissions.verdict import Ruling
 
-# Each is compared with each; so many take about a second.
-MOST_COMPARED: Final = 1000
+# Each is compared with these; so many take about a second.
+MOST_COMPARED: Final = 500
 
 _STRICTNESS: Final = {Ruling.ALLOW: 0, Ruling.ASK: 1, Ruling.DENY: 2}
 _NEVER_ALLOWED: Final = frozenset({ToolKind.OTHER, ToolKind.SWITCH_MODE})
@@ -45,14 +45,19 @@ class Finding:
 
 def findings(rules: Sequence[Rule]) -> list[Finding]:
     """Return everything doubtful about some rules, in their order."""
-    out = []
+    out: list[Finding] = []
+    others = [
+        (place, rule)
+        for place, rule in enumerate(rules[:MOST_COMPARED])
+        if not _never(replace(rule, paths=None))
+    ]
     for number, rule in enumerate(rules):
         never = _never(rule)
         if never:
             out.append(Finding(rule.id, rule.line, "never", f"can never match: {never}"))
             continue
         wide = (Finding(rule.id, rule.line, "wide", message) for message in _wide(rule))
-        out += [*wide, *_covered(rule, number, rules[:MOST_COMPARED])]
+        out += [*wide, *_covered(rule, number, others)]
     return out
 
 
@@ -116,18 +121,18 @@ def _wide(rule: Rule) -> Iterator[str]:
         yield f"also {does} every call whose tool or server nobody named"
 
 
-def _covered(rule: Rule, number: int, others: Sequence[Rule]) -> Iterator[Finding]:
+def _covered(rule: Rule, number: int, others: Sequence[tuple[int, Rule]]) -> Iterator[Finding]:
     """Yield the first other rule that decides wherever this one would."""
-    for place, other in enumerate(others):
-        if other is rule or not _covers(other, rule):
-            continue
+    for place, other in others:
         stricter = _STRICTNESS[other.effect] - _STRICTNESS[rule.effect]
+        if stricter < 0 or place == number or not _covers(other, rule):
+            continue
         if stricter > 0:
             verb = "denies" if other.effect is Ruling.DENY else "asks for"
             message = f"never decides: {other.id} {verb} all that it is about"
             yield Finding(rule.id, rule.line, "shadowed", message)
             return
-        if stricter == 0 and (place < number or not _covers(rule, other)):
+        if place < number or not _covers(rule, other):
             message = f"adds nothing to {other.id}"
             yield Finding(rule.id, rule.line, "redundant", message)
             return
@@ -135,8 +140,6 @@ def _covered(rule: Rule, number: int, others: Sequence[Rule]) -> Iterator[Findin
 
 def _covers(wide: Rule, narrow: Rule) -> bool:
     """Tell whether a rule is surely about all that another one is about."""
-    if _never(replace(wide, paths=None)):
-        return False
     return (
         _all_in(narrow.agents, wide.agents)
         and _all_in(narrow.labels, wide.labels)
@@ -150,7 +153,7 @@ def _covers(wide: Rule, narrow: Rule) -> bool:
 
 
 def _all_in(narrow: Sequence[str] | None, wide: Sequence[str] | None) -> bool:
-    return wide is None or (narrow is not None and set(wide).issuperset(narrow))
+    return wide is None or (narrow is not None and all(word in wide for word in narrow))
 
 
 def _argv_in(narrow: Argv | None, wide: Argv | None) -> bool:

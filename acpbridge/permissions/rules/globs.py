@@ -104,8 +104,7 @@ def glob(text: str, home: str) -> Glob:
         rest = home.rstrip("/") + rest[1:]
     elif not in_root and not rest.startswith("/") and rest.split("/")[0] != _ANY:
         raise ValueError("begin it with /, ~/, {root} or **")
-    rest = rest.removeprefix("/")
-    words = rest.split("/") if rest else []
+    words = rest.removeprefix("/").split("/") if rest not in ("", "/") or text == f"{ROOT}/" else []
     for word in words:
         if word in ("", ".", ".."):
             raise ValueError("it has an empty component, . or ..; write the path out")

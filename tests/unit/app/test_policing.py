@@ -1,7 +1,6 @@
 """The policy in force in a process: told of in the audit, the log and `status`."""
 
-import json
-import os
+import queue
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from acpbridge.app.policing import Policing
+from acpbridge.daemon import policyfile, trust
 from acpbridge.daemon.paths import Paths
 from acpbridge.daemon.policyfile import PolicyFile
 from acpbridge.errors import BridgeError
+from acpbridge.permissions.rules.load import parse
+from acpbridge.permissions.rules.rulebook import Rulebook
 
 ALLOW = "rules: [{effect: allow, tool_kind: [read]}, {effect: deny, tool_kind: [execute]}]"
 
@@ -119,13 +121,58 @@ async def test_many_looks_at_once_see_one_change_once(paths: Paths) -> None:
 async def test_status_tells_of_a_disk_that_hangs_and_is_not_held_up(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acpbridge.app.policing.JUDGE_SECONDS", 0.05)
+    policing = Policing(PolicyFile.first(paths), Notes().note, seconds=0.05)
+    hangs: queue.SimpleQueue[None] = queue.SimpleQueue()
+    look = trust.doubt
 
+    def hang(path: Path) -> trust.Doubt | None:
+        hangs.get(timeout=60)
+        return look(path)
+
+    monkeypatch.setattr(trust, "doubt", hang)
+    with anyio.fail_after(60):
+        shown, (warning,) = await policing.shown()
+        assert "cannot be looked at in time; what asks is denied" in warning
+        assert shown["path"] == str(paths.policy)
+        with pytest.raises(TimeoutError):
+            await policing.current()
+        monkeypatch.undo()
+        hangs.put(None)
+        while (await policing.shown())[1]:
+            pass
+
+
+async def test_a_policy_that_takes_long_to_load_is_loaded_once_and_then_in_force(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policing = Policing(PolicyFile.first(paths), Notes().note, seconds=0.05)
+    goes_on: queue.SimpleQueue[None] = queue.SimpleQueue()
+    loaded: list[str] = []
+
+    def slow(text: str, name: str, home: str) -> Rulebook:
+        loaded.append(name)
+        goes_on.get(timeout=60)
+        return parse(text, name, home)
+
+    monkeypatch.setattr(policyfile, "parse", slow)
+    write(paths, ALLOW)
+    with anyio.fail_after(60):
+        for _ in range(3):  # who asks meanwhile is denied, and loads it no second time
+            with pytest.raises(TimeoutError):
+                await policing.current()
+        goes_on.put(None)
+        while (await policing.shown())[0]["rules"] != 2:
+            pass
+    assert loaded == [str(paths.policy)]
+
+
+async def test_an_audit_that_hangs_does_not_keep_a_policy_from_being_in_force(
+    paths: Paths,
+) -> None:
     async def note(kind: str, fields: Mapping[str, Any]) -> None:
         await anyio.sleep_forever()
 
+    write(paths, ALLOW)
     with anyio.fail_after(60):
-        shown, (warning,) = await Policing(PolicyFile.first(paths), note).shown()
-    assert "cannot be looked at in time" in warning
-    assert json.dumps(shown)
-    assert os.fspath(paths.policy) == shown["path"]
+        policy = await Policing(PolicyFile.first(paths), note, seconds=0.05).current()
+    assert len(policy.book.sha256) == 64

@@ -280,6 +280,60 @@ def test_row_30_a_file_that_is_swapped_after_the_look_is_refused(
     assert "can be written by other users" in refused(paths).message
 
 
+def test_row_30_an_empty_file_is_no_policy_without_rules(paths: Paths) -> None:
+    write(paths, "rules: []")
+    file = PolicyFile.first(paths)
+    write(paths, " \n")
+    assert f"{paths.policy} is empty" in refused(paths).message
+    assert file.again().in_force.broken
+
+
+def test_row_30_a_file_is_read_once_it_is_written_whole(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of it would be a policy too, of fewer rules."""
+    write(paths, ALLOW + DENY)
+    file = PolicyFile.first(paths)
+    pieces = [ALLOW, DENY, "# the end\n"]
+    paths.policy.write_text("", encoding="utf-8")
+    read = textfile.read
+
+    def write_on(_: float = 0) -> None:
+        if pieces:
+            with paths.policy.open("a", encoding="utf-8") as writer:
+                writer.write(pieces.pop(0))
+
+    def while_it_is_read(path: Path, check: Callable[[os.stat_result], None]) -> str | None:
+        text = read(path, check)
+        write_on()
+        return text
+
+    monkeypatch.setattr(
+        "acpbridge.daemon.policyfile.time.sleep", lambda _: write_on() if pieces[1:] else None
+    )
+    monkeypatch.setattr(textfile, "read", while_it_is_read)
+    file = file.again()
+    assert not pieces
+    assert (file.rules, file.problem) == (2, "")
+
+
+def test_row_30_a_file_that_never_settles_is_broken(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(paths, ALLOW + DENY)
+    file = PolicyFile.first(paths)
+
+    def write_on(_: float) -> None:
+        with paths.policy.open("a", encoding="utf-8") as writer:
+            writer.write("#\n")
+
+    monkeypatch.setattr("acpbridge.daemon.policyfile.time.sleep", write_on)
+    write_on(0)
+    file = file.again()
+    assert "is being written all the time" in file.problem
+    assert file.in_force.book.judge(RUN).effect is Ruling.DENY
+
+
 @as_root
 def test_row_30_a_link_that_another_user_made_is_refused(paths: Paths) -> None:
     write(paths, ALLOW)

@@ -337,6 +337,36 @@ async def test_g21_row_21_of_two_answers_the_first_wins(tmp_path: Path) -> None:
         assert [record["decision"] for record in at.records()] == ["deny"]
 
 
+async def test_g21_whoever_is_late_is_told_by_whom_and_when(tmp_path: Path) -> None:
+    """For answers, time-outs, cancels and rules alike; what nobody answered has expired."""
+    at_once = "2026-01-02T03:04:05+00:00"
+    async with desk(tmp_path, deadline=0.02) as at:
+        await at.open(request("answered"), request("cancelled", turn="t2"))
+        await at.answer("answered", by=OTHER, option_id="reject")
+        at.broker.withdraw(ONE, Reason.CANCELLED, "t2")
+        await at.ask(request("timed-out"))
+        await at.ask(request("ruled", rule=OnPermission.ALLOW))
+        at.clock.now += timedelta(hours=1)
+        expected = {
+            "answered": ("operator:inbox", "operator", "deny", False),
+            "cancelled": ("turn_cancelled", "turn_cancelled", "cancel", True),
+            "timed-out": ("timed_out", "timed_out", "deny", True),
+            "ruled": ("run:allow", "rule", "allow", False),
+        }
+        for id, (by, reason, effect, expired) in expected.items():
+            error = await at.fails(id, option_id="allow")
+            assert error.code == "already_resolved"
+            assert error.data == {
+                "by": by,
+                "at": at_once,
+                "effect": effect,
+                "reason": reason,
+                "expired": expired,
+            }
+            what = f"has expired: {by}" if expired else f"is already decided by {by}"
+            assert error.message == f"Question {id} {what} at {at_once}: {effect}."
+
+
 async def test_row_22_answers_to_what_is_not_open_are_errors(tmp_path: Path) -> None:
     async with desk(tmp_path, deadline=0.01) as at:
         assert (await at.fails("nothing", option_id="allow")).code == "no_such_question"

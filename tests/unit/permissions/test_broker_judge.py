@@ -150,6 +150,7 @@ async def test_rows_05_06_what_is_malformed_is_not_judged(
     tmp_path: Path, how: dict[str, Any]
 ) -> None:
     judge = Judge()
+    judge.go.set()
     async with desk(tmp_path, judge=judge) as at:
         await at.ask(request(**how))
         assert at.returned["q1"].reason is Reason.MALFORMED

@@ -24,7 +24,7 @@ from acpbridge.model.permission import (
 )
 from acpbridge.permissions import grants as grants_module
 from acpbridge.permissions import scope as scope_module
-from acpbridge.permissions.grants import Ended, Grants
+from acpbridge.permissions.grants import Grants
 from acpbridge.permissions.rules.facts import Facts, PathFact
 from acpbridge.permissions.scope import scope_of
 from acpbridge.permissions.verdict import NO_MATCH, Ruling, Verdict
@@ -510,12 +510,17 @@ def test_a_path_that_leads_nobody_knows_where_cannot_be_granted() -> None:
     assert scope_of(edit({"path": "/src/a"}), Facts("one", kind=ToolKind.EDIT, paths=paths)) is None
 
 
-def test_ended_grants_are_told_once() -> None:
-    grants = Grants(SteppedClock())
-    scope = scope_of(command())
-    assert scope is not None
-    grant = grants.make("q1", scope, "x", 60.0)
-    grants.put(grant)
-    grants.end(None, Ended.SESSION)
-    assert grants.take_ended() == [(grant, Ended.SESSION)]
-    assert grants.take_ended() == []
+async def test_what_ended_is_told_once_and_with_a_full_disk_later(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        for id, text in (("q1", "ls"), ("q2", "make")):
+            await granted(at, command({"command": text}, id=id))
+        at.broker.withdraw(ONE, Reason.CANCELLED)
+        at.at_point = disk_full
+        at.log.clear()
+        await at.broker.tell()
+        assert at.log.count("audit.write") == 1  # it is not tried for each of them
+        at.at_point = None
+        for _ in range(2):
+            await at.broker.tell()
+        told = [record["grant"] for record in at.records() if record["kind"] == "grant_expired"]
+        assert told == ["q1", "q2"]

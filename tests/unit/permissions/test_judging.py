@@ -142,7 +142,7 @@ async def test_rows_08_09_14_27_in_doubt_neither_run_nor_rule_nor_grant_allows(
     doubt: str, rule: OnPermission
 ) -> None:
     one = replace(DOUBTS[doubt](), run_rule=rule)
-    everything = "rules: [{effect: allow}, {effect: allow, tool_kind: [other, switch_mode]}]"
+    everything = "rules: [{effect: allow, path: '/**'}, {effect: allow, path: '{root}/**'}]"
     expected = (Ruling.DENY, "run:deny") if rule is DENY else (Ruling.ASK, doubt)
     for found in (ALLOWS, everything, ""):
         assert await ruled(judge_of(found, GRANT), one) == expected

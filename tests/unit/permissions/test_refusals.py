@@ -8,7 +8,7 @@ from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.permissions import refusals
-from tests.unit.permissions.test_broker import ONE, TWO, Desk, desk, request
+from tests.unit.permissions.test_broker import ONE, TWO, Desk, desk, disk_full, request
 
 
 async def hammer(at: Desk, by: Requester, times: int) -> None:
@@ -59,3 +59,19 @@ async def test_row_24_so_many_requesters_are_told_apart(
             await hammer(at, Requester(Role.AGENT, SessionKey.main(AgentId(name))), 1)
         seen = [record["requester"]["session"] for record in at.records()]
         assert seen == [f"agent:{name}:main" for name in ("a", "b", "c", "a")]
+
+
+async def test_row_24_what_a_full_disk_does_not_take_is_counted(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        at.at_point = disk_full
+        for name in ("a", "b", "a"):
+            await hammer(at, Requester(Role.AGENT, SessionKey.main(AgentId(name))), 1)
+        at.log.clear()
+        await at.broker.tell()
+        assert at.log.count("audit.write") == 1  # it is not tried for each of them
+        at.at_point = None
+        for _ in range(2):
+            await at.broker.tell()
+        told = {r["requester"]["session"]: r["not_recorded"] for r in at.records()}
+        assert told == {"agent:a:main": 2, "agent:b:main": 1}
+        assert len(at.records()) == 2

@@ -9,13 +9,20 @@ import pytest
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Update
 from acpbridge.model.faults import no_faults
-from acpbridge.model.permission import Effect, OnPermission
+from acpbridge.model.permission import (
+    Decision,
+    Effect,
+    OnPermission,
+    PermissionAsk,
+    ToolKind,
+    ToolSubject,
+)
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState, TurnState
 from acpbridge.router import overtime
 from acpbridge.router.api import RestartRequest
 from acpbridge.router.turns import INBOX_LIMIT
 from acpbridge.runtimes.base import Load, New, Resume
-from tests.unit.router.world import OPERATOR, World, until, world
+from tests.unit.router.world import ALLOW, OPERATOR, REJECT, World, until, world
 
 
 def shown(event: dict[str, Any]) -> str:
@@ -410,6 +417,33 @@ async def test_row_14_a_question_outside_a_turn_goes_to_a_person_whatever_the_ru
             await w.router.kill([str(receipt.key)], 0, OPERATOR)
         assert [d.effect for d in agent.decisions] == [Effect.CANCEL]
         assert not w.broker.questions()
+
+
+async def test_row_14_what_the_agent_asks_before_it_has_the_prompt_is_of_no_turn(
+    tmp_path: Path,
+) -> None:
+    """While the session is opened, or right behind the turn's answer: the run's rule is not for it.
+
+    A cancel of that turn withdraws nothing of it, but allows nothing either.
+    """
+    async with world(tmp_path) as w:
+        receipt = await w.run("stone", on_permission=OnPermission.ALLOW)
+        await w.diary.has("prompt stone")
+        agent = w.agent(receipt.key)
+        subject = ToolSubject("early", "Run", ToolKind.EXECUTE, known_kind=True)
+        ask = PermissionAsk(subject, (ALLOW, REJECT), outside_turn=True)
+        decisions: list[Decision] = []
+
+        async def early() -> None:
+            decisions.append(await agent.host.ask(ask))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(early)
+            (question,) = await w.questions(1)
+            assert question.request.turn is None
+            assert question.request.run_rule is OnPermission.ASK
+            await w.router.kill([str(receipt.key)], 0, OPERATOR)
+        assert [d.effect for d in decisions] == [Effect.CANCEL]
 
 
 async def test_case_30_a_cancelled_turn_that_says_end_turn_is_cancelled(tmp_path: Path) -> None:

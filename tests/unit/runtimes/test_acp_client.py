@@ -17,7 +17,7 @@ from acpbridge.protocol.jsonrpc import MAX_OPEN_CALLS
 from acpbridge.runtimes.acp_client import MAX_PERMISSION_BYTES
 from acpbridge.runtimes.base import Load, New
 from acpbridge.runtimes.malformed import MOST
-from tests.unit.runtimes.scenarios import HANG, Recorder, allow
+from tests.unit.runtimes.scenarios import HANG, Recorder, allow, text
 from tests.unit.runtimes.wire import (
     END,
     OPTIONS,
@@ -143,7 +143,7 @@ async def test_row_11_the_twentieth_malformed_request_ends_the_agent_and_says_wh
                 await wire.raw(line(**ask(f"l{n}")).replace(b'"rm x"', b"NaN"))
             await wire.settled()
             assert host.asks == []
-            bad = line(**ask("bad")).replace(b'"rm x"', b"NaN")
+            bad = line(id="bad", method=PERMISSION, params={})
             await wire.raw(bad + line(**ask("behind")))
             error = await session.died()
         assert wire.ended
@@ -243,6 +243,22 @@ async def test_row_13_a_session_is_bound_to_its_connection(tmp_path: Path) -> No
     assert one.asks == two.asks == []
 
 
+async def test_row_13_a_session_that_was_closed_is_none(tmp_path: Path) -> None:
+    host = Recorder(allow)
+    able = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"close": {}}}}
+    with anyio.fail_after(HANG):
+        async with wired(tmp_path, host, how=New(), initialize=able, session_close={}) as (
+            session,
+            wire,
+        ):
+            await session.close()
+            await wire.until("session/close")
+            await wire.send(ask(5))
+            (answer,) = await wire.answers(5)
+    assert answer["error"]["code"] == -32602
+    assert host.asks == []
+
+
 async def test_row_14_what_is_asked_in_a_turn_is_of_it(tmp_path: Path) -> None:
     host = Recorder(allow)
     with anyio.fail_after(HANG):
@@ -290,6 +306,36 @@ async def test_row_15_after_the_cancel_everything_is_cancelled_until_the_next_pr
             answers = [*wire.answered("late"), *wire.answered("behind")]
     assert [m["result"] for m in answers] == [CANCELLED, CANCELLED]
     assert len(host.asks) == 1
+
+
+async def test_row_15_a_question_whose_agent_was_told_cancelled_is_open_to_nobody_any_more(
+    tmp_path: Path,
+) -> None:
+    """Of no turn, so that no end of a turn withdraws it: a person could still have "allowed" it."""
+    ended: list[str] = []
+
+    async def open_for_ever(one: PermissionAsk) -> Decision:
+        try:
+            return await never(one)
+        finally:
+            ended.append(one.wire_id)
+
+    host = Recorder(open_for_ever)
+    with anyio.fail_after(HANG):
+        async with (
+            wired(tmp_path, host, how=New()) as (session, wire),
+            anyio.create_task_group() as tasks,
+        ):
+            await wire.send(ask("outside"))
+            await host.until(lambda: host.asks)
+            tasks.start_soon(session.prompt, text("go"))
+            await wire.until("session/prompt")
+            session.cancel()
+            assert [m["result"] for m in await wire.answers("outside")] == [CANCELLED]
+            await wire.settled()
+            assert ended == ['"outside"']
+            tasks.cancel_scope.cancel()
+    assert len(wire.answered("outside")) == 1
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ class Desk:
         return Call(f"fs/{kind}_text_file", params, next(self._ids), json.dumps(params).encode())
 
     async def read(self, path: Path, **params: Any) -> Any:
-        return (await self.files.read(self._call("read", {"path": str(path), **params})))["content"]
+        result = await self.files.read(self._call("read", {"path": str(path), **params}))
+        return json.loads(result.data)["content"]
 
     async def write(self, path: Path, content: str) -> None:
         assert (

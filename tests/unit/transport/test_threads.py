@@ -10,7 +10,7 @@ from acpbridge.transport.threads import Threads
 
 
 async def test_it_returns_and_raises_what_the_work_does() -> None:
-    threads = Threads(1)
+    threads = Threads(600, 1)
     assert await threads.run(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         await threads.run(lambda: 1 // 0)
@@ -18,7 +18,7 @@ async def test_it_returns_and_raises_what_the_work_does() -> None:
 
 
 async def test_as_many_run_at_once_as_there_are_places() -> None:
-    threads, meeting = Threads(2), threading.Barrier(2)
+    threads, meeting = Threads(600, 2), threading.Barrier(2)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for _ in range(6):
@@ -26,7 +26,7 @@ async def test_as_many_run_at_once_as_there_are_places() -> None:
 
 
 async def test_who_gives_up_leaves_a_thread_behind_that_still_counts() -> None:
-    threads = Threads(2)
+    threads = Threads(600, 2)
     hangs: queue.SimpleQueue[None] = queue.SimpleQueue()
     begun: queue.SimpleQueue[None] = queue.SimpleQueue()
 
@@ -40,10 +40,12 @@ async def test_who_gives_up_leaves_a_thread_behind_that_still_counts() -> None:
                 tasks.start_soon(threads.run, hang)
                 await anyio.to_thread.run_sync(begun.get)
                 tasks.cancel_scope.cancel()
-        with pytest.raises(TimeoutError, match="have not ended"):
-            await threads.run(lambda: 7)
-        hangs.put(None)
-        hangs.put(None)
+        try:
+            with pytest.raises(TimeoutError, match="have not ended"):
+                await threads.run(lambda: 7)
+        finally:
+            hangs.put(None)
+            hangs.put(None)
         while True:  # until they have come back
             try:
                 assert await threads.run(lambda: 7) == 7

@@ -1,6 +1,7 @@
 """What whoever is asked is told when there is nothing more to answer."""
 
 from acpbridge.cli.questions.asking import taken_back, waits
+from acpbridge.cli.questions.question import REASON_GOES
 from tests.unit.cli.questions.test_question import question
 
 
@@ -13,6 +14,11 @@ def test_an_answer_from_elsewhere_is_told_apart_from_a_question_that_went_away()
     )
     missed = {"effect": "decided", "reason": "elsewhere"}
     assert taken_back(missed) == "the question is gone: it was decided elsewhere"
+
+
+def test_it_is_said_where_a_reason_goes() -> None:
+    assert "next prompt" in REASON_GOES[True]
+    assert "is not told" in REASON_GOES[False]
 
 
 def test_where_a_question_waits_only_what_would_answer_it_is_named() -> None:

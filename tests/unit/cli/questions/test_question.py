@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from acpbridge.cli.questions.question import how_decided, render
+from acpbridge.cli.questions.question import how_decided, how_long, render
 
 OPTIONS = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
@@ -36,6 +36,25 @@ def test_the_command_is_shown_and_the_title_is_only_the_agents_words() -> None:
     text = render(question(rawInput={"cwd": "/", "command": "rm -rf ~"}))
     assert text.index("command  rm -rf ~") < text.index("input.cwd /")
     assert "title    harmless (the agent's own words)" in text
+
+
+def test_what_acpbridge_would_write_is_shown_once_and_whole() -> None:
+    change: Any = diff(oldText="a\nold\n", newText="a\nnew\n")
+    given = {"path": "/link/f", "content": "a\nnew\n"}
+    text = render(question(rawInput=given, content=[change], source="fs"))
+    assert "title    harmless (what acpbridge would do)" in text
+    assert "input.path /link/f" in text
+    assert "input.content" not in text
+    assert text.index("| -old") < text.index("| +new")
+    # What the change does not show, and what an agent does by itself, is shown beside it.
+    for other in ({"source": "agent"}, {"source": "fs", "content": [diff(newText="b")]}):
+        text = render(question(**{"rawInput": given, "content": [change], **other}))
+        assert "input.content\n    | a\n    | new\n" in text
+
+
+def test_a_caution_of_ours_stands_before_what_is_asked() -> None:
+    text = render(question(rawInput={"path": "/f"}, source="fs", cautions=["it has\x1b 2 names"]))
+    assert "  WARNING  it has⟨U+001B⟩ 2 names\n  input.path" in text
 
 
 def test_an_argument_vector_keeps_its_borders() -> None:
@@ -275,8 +294,8 @@ def test_case_50_the_agent_its_session_what_started_it_and_its_directory_are_nam
 
 
 def test_a_tool_and_its_server_are_shown_escaped() -> None:
-    text = render(question(tool="an\x1bnounce", server="te\u200bam"))
-    assert "\n  tool     an⟨U+001B⟩nounce of MCP server te⟨U+200B⟩am\n" in text
+    text = render(question(tool="an\x1bnounce", server="ho\u200bst"))
+    assert "\n  tool     an⟨U+001B⟩nounce of MCP server ho⟨U+200B⟩st\n" in text
 
 
 @pytest.mark.parametrize("kind", ["execute", "edit", "delete", "move", "switch_mode"])
@@ -308,3 +327,38 @@ def test_case_58_blank_lines_push_nothing_out_of_sight() -> None:
     assert "    | +a\n    | +⟨4000 blank lines⟩\n    | +b\n" in text
     few = render(question(rawInput={"command": "a\n\n\nb"}))
     assert "    | a\n    | \n    | \n    | b\n" in few
+
+
+@pytest.mark.parametrize(
+    ("always", "grant", "shown"),
+    [
+        (
+            "session",
+            {"scope": "exactly `make`\x1b[2J, in this session", "seconds": 3600.0},
+            "covers exactly `make`⟨U+001B⟩[2J, in this session, for 1h00m or until it is revoked",
+        ),
+        ("once", None, "this once all the same: what it would cover is not certain"),
+        ("agent", None, "sent as it is: what it covers, and for how long, is up to the agent"),
+    ],
+)
+def test_row_26_what_always_covers_is_said_before_it_is_chosen(
+    always: str, grant: Any, shown: str
+) -> None:
+    text = render({**question(), "always": always, "grant": grant})
+    [line] = [line for line in text.splitlines() if "(id ever)" in line]
+    assert f"Allow always  ! {shown}: Always" in line
+    others = [line for line in text.splitlines() if "(id yes)" in line or "(id no)" in line]
+    assert not any(shown in line for line in others)
+
+
+@pytest.mark.parametrize(
+    ("lasts", "said"),
+    [
+        ("session", "granted for this session: acpbridge permissions revoke q⟨U+001B⟩ ends it"),
+        ("agent", "sent as it is: how long it holds is up to the agent"),
+        ("once", ""),
+        (None, ""),
+    ],
+)
+def test_row_26_after_the_choice_it_is_said_how_long_it_holds(lasts: str | None, said: str) -> None:
+    assert how_long({"id": "q\x1b", "lasts": lasts}) == said
