@@ -90,7 +90,7 @@ async def session_roots(spec: SessionSpec) -> AsyncIterator[Roots]:
         return found
 
     try:
-        roots = await in_time(FILE_SECONDS, lambda: Threads(1).run(look))
+        roots = await in_time(FILE_SECONDS, lambda: Threads(FILE_SECONDS, 1).run(look))
     except TimeoutError:
         late.append(True)
         message = f"The directories of the session cannot be opened in {FILE_SECONDS:g} s."
@@ -110,7 +110,7 @@ class ClientFiles:
 
     def __init__(self, serving: Serving) -> None:
         self._with = serving
-        self._threads = Threads(AT_ONCE)
+        self._threads = Threads(FILE_SECONDS, AT_ONCE)
         self._answering = anyio.Lock()
 
     async def read(self, call: Call) -> Encoded:

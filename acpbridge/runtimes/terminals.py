@@ -80,7 +80,7 @@ class Terminals(Owner):
         self._session_id: Callable[[], str | None] = lambda: None
         self._drained: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
         self._answering = anyio.Lock()
-        self._threads = Threads()
+        self._threads = Threads(LOOK_SECONDS)
         self._pid = pid
         self._turn = 0
         self._cancelled = -1
