@@ -27,7 +27,6 @@ from acpbridge.runtimes.base import SessionHost, SessionSpec
 from acpbridge.runtimes.content import diff_content
 from acpbridge.runtimes.refusing import not_allowed
 from acpbridge.runtimes.toolcall import OPTIONS
-from acpbridge.transport.tasks import in_time
 from acpbridge.transport.threads import Threads
 
 READ: Final = "fs/read_text_file"
@@ -90,7 +89,7 @@ async def session_roots(spec: SessionSpec) -> AsyncIterator[Roots]:
         return found
 
     try:
-        roots = await in_time(FILE_SECONDS, lambda: Threads(FILE_SECONDS, 1).run(look))
+        roots = await Threads(FILE_SECONDS, 1).run(look)
     except TimeoutError:
         late.append(True)
         message = f"The directories of the session cannot be opened in {FILE_SECONDS:g} s."
@@ -223,7 +222,7 @@ class ClientFiles:
                 return work(goes_on)
 
         try:
-            return await in_time(FILE_SECONDS, lambda: self._threads.run(run))
+            return await self._threads.run(run)
         except TimeoutError:
             message = f"The file system did not answer in {FILE_SECONDS:g} s; see what was done."
             raise BridgeError("file_failed", message) from None
