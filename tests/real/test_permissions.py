@@ -1,6 +1,10 @@
 """What the real agents do with an answer: seen by what ran, and by what they wrote down."""
 
 import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,18 +21,32 @@ each_agent = pytest.mark.parametrize("agent", AGENTS)
 NEW = ("--mode", "session", "--agent")
 
 # Where an agent keeps what it was allowed for good: settings, rules, policies, trusted places.
-LASTING = ("*settings*.json", ".claude.json", "*.toml", "*.rules", "*polic*", "*trust*")
+LASTING = ("*settings*.json", "*.toml", "*.rules", "*polic*", "*trust*")
+# And a file with counters of all kinds besides.
+STATE = ".claude.json"
+ALLOWING = re.compile("allow|permission|trust|approv|bypass|deny", re.IGNORECASE)
 
 
 def lasting(*folders: Path) -> dict[str, str]:
-    """Return a hash of every file in which a lasting permission could stand."""
-    return {
-        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
-        for folder in folders
-        for pattern in LASTING
-        for path in folder.rglob(pattern)
-        if path.is_file()
-    }
+    """Return everything in which a lasting permission could stand, by its place."""
+    found = {}
+    for folder in folders:
+        for path in [path for pattern in LASTING for path in folder.rglob(pattern)]:
+            if path.is_file():
+                found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob(STATE):
+            found |= dict(allowing(json.loads(path.read_text(encoding="utf-8")), str(path)))
+    return found
+
+
+def allowing(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands under a key that speaks of permissions, however deep."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        if ALLOWING.search(str(key)):
+            yield f"{place}/{key}", json.dumps(item, sort_keys=True)
+        elif isinstance(item, dict | list):
+            yield from allowing(item, f"{place}/{key}")
 
 
 @dataclass(frozen=True)
@@ -95,18 +113,18 @@ def test_row_26_what_was_granted_runs_again_unasked_and_nothing_beside_it(
     grants = agent != "gemini"
     with bridge(tmp_path, agent) as it:
         one, two = it.work / "one", it.work / "two"
-        first = ask(it, agent, f"mkdir {one}", (*NEW, agent), "allow_always")
+        first = ask(it, agent, f"git init {one}", (*NEW, agent), "allow_always")
         assert first.decision["lasts"] == ("session" if grants else "once")
-        one.rmdir()
+        shutil.rmtree(one)
         on = ("--session", first.key)
         if grants:
-            again = it.run(agent, f"run mkdir {one}", *on)
+            again = it.run(agent, f"run git init {one}", *on)
             assert again.returncode == 0, again.stderr
             assert one.is_dir()
             _, listed = it.call("permissions", "grants")
             assert [grant["uses"] for grant in listed["grants"]] == [1]
         reason = "two is one too many"
-        beside = ask(it, agent, f"mkdir {two}", on, "--deny", "--reason", reason)
+        beside = ask(it, agent, f"git init {two}", on, "--deny", "--reason", reason)
         assert beside.decision["effect"] == "deny"
         assert not two.exists()
         assert reason not in str([request.body for request in it.model.requests])
