@@ -12,11 +12,10 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
@@ -52,6 +51,8 @@ LOOK_SECONDS: Final = 30.0
 GRACE: Final = 0.01
 
 Serve = Callable[[Call], Awaitable[Any]]
+
+T = TypeVar("T")
 
 
 class Terminals(Owner):
@@ -92,11 +93,23 @@ class Terminals(Owner):
         self._tasks: TaskGroup
 
     async def _enter(self, stack: AsyncExitStack) -> None:
-        folders = (self._spec.cwd, *self._spec.additional_directories)
-        roots = await anyio.to_thread.run_sync(real_roots, folders)
-        self._place = Place(self._spec.cwd, roots, self._spec.env)
+        self._place = Place(self._spec.cwd, await self._roots(), self._spec.env)
         stack.callback(self._settle)
         self._tasks = await stack.enter_async_context(background())
+
+    async def _roots(self) -> tuple[str, ...]:
+        if not self._spec.definition.client_terminal:
+            return ()
+        folders = (self._spec.cwd, *self._spec.additional_directories)
+        return await self._looked(partial(real_roots, folders))
+
+    async def _looked(self, look: Callable[[], T]) -> T:
+        """Return what a look at the disk finds; one that hangs is left behind."""
+        try:
+            return await self._threads.run(look)
+        except TimeoutError:
+            message = f"The file system did not answer in {LOOK_SECONDS:g} s."
+            raise BridgeError("start_failed", message) from None
 
     def _settle(self) -> None:
         """Whoever still waits for a terminal whose task was never begun waits for nothing."""
@@ -177,10 +190,10 @@ class Terminals(Owner):
         try:
             mark = f"{self._spec.key}.{uuid.uuid4().hex}"
             resolve = partial(order_of, wanted, self._place, mark)
-            order = await self._resolved(resolve)
+            order = await self._looked(resolve)
             self._orders[terminal] = order
             await self._permitted(terminal, order, call)
-            _check_same(order, await self._resolved(resolve))
+            _check_same(order, await self._looked(resolve))
             self._check_wanted(terminal)
             await self._started(terminal, order)
         except BaseException:
@@ -202,14 +215,6 @@ class Terminals(Owner):
         self._live.add(terminal)
         self._held[terminal.id] = terminal
         return terminal
-
-    async def _resolved(self, resolve: Callable[[], CommandOrder]) -> CommandOrder:
-        try:
-            with anyio.fail_after(LOOK_SECONDS):
-                return await self._threads.run(resolve)
-        except TimeoutError:
-            message = f"The file system did not answer in {LOOK_SECONDS:g} s."
-            raise BridgeError("start_failed", message) from None
 
     async def _permitted(self, terminal: Terminal, order: CommandOrder, call: Call) -> None:
         self._learn(dict(order.given))

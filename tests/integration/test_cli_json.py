@@ -217,6 +217,15 @@ def machine(it: Scenario) -> None:
     bad = it.home.path / "bad.yaml"
     bad.write_text("limits: {maxProcesses: 0}\n", encoding="utf-8")
     it.json("config check --json", "config", "check", str(bad), "--json", code=2)
+    rules = it.home.path / "rules.yaml"
+    rules.write_text("rules: [{effect: deny, path: '**/.env'}]\n", encoding="utf-8")
+    it.json("policy check --json", "policy", "check", str(rules), "--json")
+    subject = {"runId": "r", "toolCallId": "c", "rawInput": {"path": ".env"}}
+    asked = it.home.path / "asked.json"
+    question = {"id": "1a", "sessionKey": "agent:fake:main", "kind": "read", "subject": subject}
+    asked.write_text(json.dumps(question), encoding="utf-8")
+    with_rules = ("policy", "explain", str(asked), "--policy", str(rules), "--json")
+    it.json("policy explain --json", *with_rules)
 
 
 def daemon_ends(it: Scenario) -> None:

@@ -82,14 +82,16 @@ async def test_a_no_tells_the_agent_what_the_person_said(
     assert "use make instead" in answer["error"]["message"]
 
 
-@pytest.mark.parametrize("method", ["create", "output", "wait_for_exit", "kill", "release"])
+METHODS = ("create", "output", "wait_for_exit", "kill", "release")
+
+
 async def test_row_39_a_terminal_that_was_not_advertised_is_unknown_and_nobody_is_asked(
-    tmp_path: Path, observer: Observer, method: str
+    tmp_path: Path, observer: Observer
 ) -> None:
     async with talking(tmp_path, observer, terminal=False) as talk:
         ran = json.dumps({"command": "touch", "args": [str(tmp_path / "ran")], "terminalId": "x"})
-        (answer,) = await talk.says(f"call terminal/{method} {ran}")
-        assert error_of(answer) == (-32601, "method_not_found")
+        for answer in await talk.says(*[f"call terminal/{method} {ran}" for method in METHODS]):
+            assert error_of(answer) == (-32601, "method_not_found")
         assert talk.host.asks == []
     assert not (tmp_path / "ran").exists()
 
@@ -188,33 +190,20 @@ def outside(tmp_path: Path) -> Path:
     return workspace
 
 
-@pytest.mark.parametrize(
-    "cwd",
-    [
-        "/",
-        "{ws}-evil",
-        "{ws}/../ws-evil",
-        "{ws}/..",
-        "{ws}/out",
-        "{ws}/inner/../../ws-evil",
-        "{ws}/loop",
-        "{ws}/file",
-        "{ws}/missing",
-        "/proc/self/root",
-        "/proc/self/cwd",
-        "inner",
-        ".",
-        "~",
-        "",
-        "{ws}\0",
-    ],
+OUTSIDE = (
+    *("/", "{ws}-evil", "{ws}/../ws-evil", "{ws}/..", "{ws}/out", "{ws}/inner/../../ws-evil"),
+    *("{ws}/loop", "{ws}/file", "{ws}/missing", "/proc/self/root", "/proc/self/cwd"),
+    *("inner", ".", "~", "", "{ws}\0"),
 )
+
+
 async def test_g25_a_directory_outside_the_session_is_refused_before_anybody_is_asked(
-    tmp_path: Path, observer: Observer, outside: Path, cwd: str
+    tmp_path: Path, observer: Observer, outside: Path
 ) -> None:
     async with talking(tmp_path, observer) as talk:
-        answer = await talk.create("touch", "ran", cwd=cwd.format(ws=outside))
-        assert error_of(answer) == (-32602, "invalid_params")
+        for cwd in OUTSIDE:
+            answer = await talk.create("touch", "ran", cwd=cwd.format(ws=outside))
+            assert error_of(answer) == (-32602, "invalid_params"), cwd
         assert talk.host.asks == []
     assert not list(tmp_path.rglob("ran"))
 
@@ -321,36 +310,35 @@ async def test_what_is_another_program_by_the_time_it_was_allowed_does_not_run(
         assert await talk.roles() == ["agent", "shim"]
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"command": ""},
-        {"command": 1},
-        {"command": ["touch"]},
-        {"command": "no-such-program-anywhere"},
-        {"command": "to\0uch"},
-        {"command": "true", "args": "x"},
-        {"command": "true", "args": [1]},
-        {"command": "true", "args": ["a\0b"]},
-        {"command": "true", "env": {"A": "b"}},
-        {"command": "true", "env": [{"name": "A"}]},
-        {"command": "true", "env": [{"name": "", "value": "b"}]},
-        {"command": "true", "env": [{"name": "A=B", "value": "c"}]},
-        {"command": "true", "env": [{"name": "A", "value": "c\0"}]},
-        {"command": "true", "env": [{"name": "A", "value": "b"}, {"name": "A", "value": "c"}]},
-        {"command": "true", "cwd": 5},
-        {"command": "true", "outputByteLimit": -1},
-        {"command": "true", "outputByteLimit": 1.5},
-        {"command": "true", "outputByteLimit": True},
-        {"command": "true", "sessionId": "another"},
-    ],
-    ids=str,
+WRONG: tuple[Any, ...] = (
+    {},
+    {"command": ""},
+    {"command": 1},
+    {"command": ["touch"]},
+    {"command": "no-such-program-anywhere"},
+    {"command": "to\0uch"},
+    {"command": "true", "args": "x"},
+    {"command": "true", "args": [1]},
+    {"command": "true", "args": ["a\0b"]},
+    {"command": "true", "env": {"A": "b"}},
+    {"command": "true", "env": [{"name": "A"}]},
+    {"command": "true", "env": [{"name": "", "value": "b"}]},
+    {"command": "true", "env": [{"name": "A=B", "value": "c"}]},
+    {"command": "true", "env": [{"name": "A", "value": "c\0"}]},
+    {"command": "true", "env": [{"name": "A", "value": "b"}, {"name": "A", "value": "c"}]},
+    {"command": "true", "cwd": 5},
+    {"command": "true", "outputByteLimit": -1},
+    {"command": "true", "outputByteLimit": 1.5},
+    {"command": "true", "outputByteLimit": True},
+    {"command": "true", "sessionId": "another"},
 )
+
+
 async def test_row_11_and_13_params_that_are_wrong_are_refused_before_anybody_is_asked(
-    tmp_path: Path, observer: Observer, params: Any
+    tmp_path: Path, observer: Observer
 ) -> None:
     async with talking(tmp_path, observer) as talk:
-        (answer,) = await talk.says(f"call terminal/create {json.dumps(params)}")
-        assert error_of(answer) == (-32602, "invalid_params")
+        lines = [f"call terminal/create {json.dumps(params)}" for params in WRONG]
+        for line, answer in zip(lines, await talk.says(*lines), strict=True):
+            assert error_of(answer) == (-32602, "invalid_params"), line
         assert talk.host.asks == []

@@ -3,13 +3,18 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from acpbridge.controller.journal import Entry, Tree
+from acpbridge.daemon import frozen
+from acpbridge.transport.helpers import kernel
 from tests.integration import evil
 from tests.integration.daemon_home import Home, alive, daemon_home, until, wait_gone
 from tests.integration.terminal_talk import PYTHON, calls, creates
@@ -29,9 +34,10 @@ def configure(home: Home, **limits: int) -> None:
     (home.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    with daemon_home(tmp_path) as home:
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """One daemon for the tests that leave it as they found it."""
+    with daemon_home(tmp_path_factory.mktemp("shared")) as home:
         configure(home)
         yield home
 
@@ -156,10 +162,42 @@ def test_g1_g2_kill_ends_the_terminals_of_a_session_and_names_them(home: Home) -
     assert [pid for pid in pids if alive(pid)] == []
 
 
-def test_g3_a_daemon_that_is_killed_leaves_nothing_of_a_terminal(home: Home) -> None:
-    _, pids = evil_session(home, "double", "bare", "deaf", "stopped")
-    os.kill(home.daemon_pid(), signal.SIGKILL)
-    assert wait_gone(pids) == []
+def test_g3_a_daemon_that_is_killed_leaves_nothing_of_a_terminal(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        configure(home)
+        _, pids = evil_session(home, "double", "bare", "deaf", "stopped")
+        os.kill(home.daemon_pid(), signal.SIGKILL)
+        assert wait_gone(pids) == []
+
+
+# Does what a shim is asked to, as far as it is looked at here.
+SHIM = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+os.write(1, b"up")
+while True: signal.pause()
+"""
+
+
+def test_g1_each_shim_of_a_session_is_told_to_end_past_a_frozen_daemon() -> None:
+    with ExitStack() as stack:
+        shims, entries = [], []
+        for _ in range(3):
+            shim = subprocess.Popen([*PYTHON, "-c", SHIM], stdout=subprocess.PIPE)
+            stack.enter_context(shim)
+            stack.callback(shim.kill)
+            assert shim.stdout
+            assert shim.stdout.read(2) == b"up"
+            row = kernel.read_process(shim.pid)
+            assert row
+            shims.append(shim)
+            entries.append(Entry(row.pid, row.start_ticks))
+        own, *beside = entries
+        (receipt,) = frozen.end_trees({"x": Tree(own, own, beside=tuple(beside))})
+        assert receipt["survivors"] == []
+        assert set(receipt["killed"]) == {entry.pid for entry in entries}
+        # Each has ended as it does when it is told to; nobody had to be killed.
+        assert [shim.wait() for shim in shims] == [7, 7, 7]
 
 
 def test_g1_a_kill_past_a_frozen_daemon_ends_the_terminals_too(home: Home) -> None:
@@ -170,8 +208,6 @@ def test_g1_a_kill_past_a_frozen_daemon_ends_the_terminals_too(home: Home) -> No
         done = home.run("kill", key, "--json")
         (receipt,) = done.json["results"]
         assert set(pids) <= set(receipt["killed"])
-        # Their shims were told, and have not been waited for in vain.
-        assert receipt["tookMs"] < 5000
         assert [pid for pid in pids if alive(pid)] == []
     finally:
         os.kill(home.daemon_pid(), signal.SIGCONT)
@@ -196,6 +232,7 @@ def test_a_cancel_ends_the_commands_of_its_turn_and_nothing_is_left_running(home
     done = home.run("cancel", key, "--json")
     assert done.code == 0, done
     assert wait_gone(pids) == []
+    home.run("kill", key)
 
 
 def test_the_processes_of_terminals_count_for_the_sessions_limit(tmp_path: Path) -> None:

@@ -62,12 +62,12 @@ def test_case_83_a_flood_of_two_byte_characters_is_cut_between_them(limit: int) 
 
 def test_half_a_character_waits_for_its_other_half_and_not_for_ever() -> None:
     output = TerminalOutput()
-    output.feed(b"caf\xc3")
-    assert output.text() == "caf"
+    output.feed(b"one \xc3")
+    assert output.text() == "one "
     output.feed(b"\xa9 \xf0\x9f")
-    assert output.text() == "café "
+    assert output.text() == "one é "
     output.feed(b"", final=True)
-    assert output.text() == "café �"
+    assert output.text() == "one é �"
     assert not output.truncated
 
 
