@@ -67,6 +67,9 @@ class _Sink:
     def attended(self, key: SessionKey) -> int:
         return 0 if self.router is None else self.router.attended(key)
 
+    def persons_roots(self, key: SessionKey) -> tuple[str, ...] | None:
+        return () if self.router is None else self.router.persons_roots(key)
+
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         if self.router is not None:
             self.router.decided(request, decision)
@@ -205,7 +208,7 @@ def _broker(base: Base, audit: Audit, sink: _Sink, policing: Policing) -> Permis
     return PermissionBroker(
         audit,
         base.clock,
-        judge=Judging(policing.current, grants.verdict).judge,
+        judge=Judging(policing.current, grants.verdict, sink.persons_roots).judge,
         grants=grants,
         deadline=config().limits.permission_seconds,
         on_asked=sink.asked,

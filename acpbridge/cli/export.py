@@ -80,10 +80,10 @@ class Lines:
         number = int(line.value.get("seq", 0))
         self._joins.feed(number, line.raw)
         self._size += len(line.raw)
-        waits = self._size < HELD_BACK
-        return self._ready(
-            min(self._joins.state.events, default=number + 1) if waits else number + 1
-        )
+        before = number + 1
+        if self._size < HELD_BACK:
+            before = min(self._joins.state.events, default=before)
+        return self._ready(before)
 
     def end(self) -> bytes:
         """Write what is still held back."""

@@ -32,7 +32,7 @@ from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.entries import Claim, Entry
 from acpbridge.permissions.granting import Granting
 from acpbridge.permissions.grants import Ended, Grant, Grants, is_grant
-from acpbridge.permissions.record import decision_fields, place_fields
+from acpbridge.permissions.record import decision_fields, place_fields, resolved_fields
 from acpbridge.permissions.recorder import Recorder
 from acpbridge.permissions.refusals import Refusals
 from acpbridge.permissions.settled import Settled, too_late
@@ -301,7 +301,9 @@ class PermissionBroker:
         def fields() -> dict[str, Any]:
             latency = self._clock.monotonic() - entry.started
             sha256 = entry.policy_sha256
-            return decision_fields(request, entry.rule, sha256, decision, claim.requester, latency)
+            who = claim.requester
+            said = decision_fields(request, entry.rule, sha256, decision, who, latency)
+            return said | resolved_fields(entry.facts)
 
         allows, recorded = decision.effect is Effect.ALLOW, True
         if allows and claim.requester is None and is_grant(entry.rule):

@@ -86,12 +86,12 @@ class Granting:
 
     async def tell(self) -> None:
         """Record which grants are over; what cannot be recorded now is told the next time."""
-        while (ended := self._grants.next_ended()) is not None:
+        while (ended := self._grants.take_ended()) is not None:
             grant, why = ended
             fields = {**grant_fields(grant), "reason": why, "expires_at": grant.expires_at}
             if not await self._note("grant_expired", fields):
+                self._grants.not_told(ended)
                 return
-            self._grants.told(ended)
 
     async def _note(self, kind: str, fields: dict[str, Any], *, durable: bool = False) -> bool:
         return await self._recorder.recorded(kind, lambda: fields, durable=durable)

@@ -161,18 +161,17 @@ class Grants:
             if session in (None, scope.session):
                 self._end(grant, why)
 
-    def next_ended(self) -> tuple[Grant, Ended] | None:
-        """Return the one that is over for longest and was not told of yet; None if there is none.
+    def take_ended(self) -> tuple[Grant, Ended] | None:
+        """Return the one that is over for longest, to be told of; None if there is none.
 
-        It is the next one until `told` says that it has been recorded.
+        Nobody else is given it, unless `not_told` gives it back.
         """
         self._in_force()
-        return self._ended[0] if self._ended else None
+        return self._ended.popleft() if self._ended else None
 
-    def told(self, ended: tuple[Grant, Ended]) -> None:
-        """Forget one that is over."""
-        if self._ended and self._ended[0] is ended:
-            self._ended.popleft()
+    def not_told(self, ended: tuple[Grant, Ended]) -> None:
+        """Give one back that could not be told of."""
+        self._ended.appendleft(ended)
 
     def _has_room(self, scope: Scope) -> bool:
         found = self._in_force()

@@ -137,7 +137,7 @@ def pick(
         what = "was not offered" if not found else "is not unique in the request"
         raise invalid_option(ask, f"The option {_quoted(option_id)} {what}.")
     option = found[0]
-    if names_bypass(option_id) and option.kind not in _REJECTS and not allow_bypass:
+    if _enters_bypass(ask, option) and not allow_bypass:
         message = f"The option {_quoted(option_id)} would end all questions; that is not allowed."
         raise invalid_option(ask, message)
     entered = allow_bypass and names_mode(option_id)
@@ -216,7 +216,19 @@ def _usable(ask: PermissionAsk) -> list[Option]:
         and _plain(option.option_id)
         and _plain(option.name)
         and not names_mode(option.option_id)
+        and (option.kind in _REJECTS or not names_bypass(option.name))
     ]
+
+
+def _enters_bypass(ask: PermissionAsk, option: Option) -> bool:
+    """Tell whether selecting an option would end all questions, by its id or by what it is called.
+
+    A name alone may be about this one step ("Full access to x, once"): there the id counts.
+    """
+    if option.kind in _REJECTS:
+        return False
+    once = option.kind is OptionKind.ALLOW_ONCE and ask.subject.kind is not ToolKind.SWITCH_MODE
+    return names_bypass(option.option_id) or (not once and names_bypass(option.name))
 
 
 def _plain(word: str) -> bool:

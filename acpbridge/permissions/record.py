@@ -19,6 +19,7 @@ from acpbridge.model.permission import (
 )
 from acpbridge.model.requesters import Requester
 from acpbridge.permissions.arguments import ARGV_KEYS, PATH_KEYS, under
+from acpbridge.permissions.rules.facts import Facts
 
 # A request that names more is recorded in part; the hash covers all of it.
 _MOST: Final = 64
@@ -62,6 +63,12 @@ def decision_fields(
         "clients_offered": request.offered,
         "latency_ms": round(latency * 1000, 3),
     }
+
+
+def resolved_fields(facts: Facts | None) -> dict[str, Any]:
+    """Return where the paths of a request lead, as the rules were told; None: nobody could tell."""
+    paths = None if facts is None or facts.paths is None else facts.paths[:_MOST]
+    return {"resolved": None if paths is None else [path.resolved for path in paths]}
 
 
 def decision_of(record: Mapping[str, Any]) -> Decision | None:

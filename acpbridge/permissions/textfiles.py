@@ -300,8 +300,9 @@ def _dress(place: Place, folder: int, fd: int) -> None:
         status, now = os.fstat(old), os.fstat(fd)
         if (status.st_uid, status.st_gid) != (now.st_uid, now.st_gid):
             os.fchown(fd, status.st_uid, status.st_gid)
-        os.fchmod(fd, stat.S_IMODE(status.st_mode))
+        # The list before the mode: alone, the mode of a file with a list lets its group in.
         _copy_attributes(old, fd)
+        os.fchmod(fd, stat.S_IMODE(status.st_mode))
     except PermissionError:
         raise refused(place.path, "belongs to somebody else: its owner would change") from None
     finally:

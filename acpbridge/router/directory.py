@@ -53,6 +53,23 @@ class Directory:
         """Return the keys of all that a session lies below, the nearest first."""
         return self._target(key).ancestors
 
+    def persons_roots(self, key: SessionKey) -> tuple[str, ...] | None:
+        """Return within which directories a person has this session work; None: its own are that.
+
+        Where an agent's child works is the agent's choice, unless it is where the family works or
+        where the configuration has the child's agent work.
+        """
+        session = self._sessions.get(key)
+        if session is None:
+            return ()
+        record = session.record
+        if record.lineage.parent is None:
+            return None
+        top = None if record.lineage.root is None else self._sessions.get(record.lineage.root)
+        roots = () if top is None else (top.record.cwd, *top.record.additional_directories)
+        workspace = session.definition.workspace
+        return (*roots, workspace) if workspace else roots
+
     def turns_below(self, turn: Turn) -> list[tuple[Session, Turn]]:
         """Return the turns that a turn's agent has asked for, and those that they have."""
         return [

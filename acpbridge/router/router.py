@@ -222,6 +222,10 @@ class Router(Owner):
         """Return at how many clients a person is asked right now what a session asks."""
         return self._presence.attended(key, self._directory.line_above(key))
 
+    def persons_roots(self, key: SessionKey) -> tuple[str, ...] | None:
+        """Return within which directories a person has a session work; None: its own are that."""
+        return self._directory.persons_roots(key)
+
     async def answer(
         self,
         question: str,

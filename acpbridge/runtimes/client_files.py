@@ -27,7 +27,6 @@ from acpbridge.runtimes.base import SessionHost, SessionSpec
 from acpbridge.runtimes.content import diff_content
 from acpbridge.runtimes.refusing import not_allowed
 from acpbridge.runtimes.toolcall import OPTIONS
-from acpbridge.transport.tasks import in_time
 from acpbridge.transport.threads import Threads
 
 READ: Final = "fs/read_text_file"
@@ -90,7 +89,7 @@ async def session_roots(spec: SessionSpec) -> AsyncIterator[Roots]:
         return found
 
     try:
-        roots = await in_time(FILE_SECONDS, lambda: Threads(1).run(look))
+        roots = await Threads(FILE_SECONDS, 1).run(look)
     except TimeoutError:
         late.append(True)
         message = f"The directories of the session cannot be opened in {FILE_SECONDS:g} s."
@@ -110,7 +109,7 @@ class ClientFiles:
 
     def __init__(self, serving: Serving) -> None:
         self._with = serving
-        self._threads = Threads(AT_ONCE)
+        self._threads = Threads(FILE_SECONDS, AT_ONCE)
         self._answering = anyio.Lock()
 
     async def read(self, call: Call) -> Encoded:
@@ -223,7 +222,7 @@ class ClientFiles:
                 return work(goes_on)
 
         try:
-            return await in_time(FILE_SECONDS, lambda: self._threads.run(run))
+            return await self._threads.run(run)
         except TimeoutError:
             message = f"The file system did not answer in {FILE_SECONDS:g} s; see what was done."
             raise BridgeError("file_failed", message) from None

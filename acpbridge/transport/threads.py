@@ -26,11 +26,12 @@ class Threads:
     """Runs blocking calls, each in a thread and with a limit, and no more at once than a number.
 
     Args:
-        seconds: for each call, from when its thread is there: who waits for one is no slower.
+        seconds: for each call, from when its thread is there: who waits for one is no slower. None:
+            who calls has a limit.
         most: threads, those included that were left behind.
     """
 
-    def __init__(self, seconds: float, most: int = AT_ONCE) -> None:
+    def __init__(self, seconds: float | None = None, most: int = AT_ONCE) -> None:
         self._seconds = seconds
         self._limiter = anyio.CapacityLimiter(most)
         self._unlimited = anyio.CapacityLimiter(math.inf)
@@ -53,7 +54,7 @@ class Threads:
             limiter=self._unlimited,
         )
         async with self._limiter:
-            return await in_time(self._seconds, run)
+            return await (run() if self._seconds is None else in_time(self._seconds, run))
 
     def _within(self, work: Callable[[], T]) -> T:
         try:

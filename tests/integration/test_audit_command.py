@@ -32,10 +32,11 @@ def records(home: Home, *args: str) -> list[dict[str, Any]]:
 
 def test_a_decision_has_all_that_proves_it(home: Home) -> None:
     denied, allowed = [r for r in records(home) if r["kind"] == "permission_decided"]
-    assert set(denied) == {
+    assert set(denied) >= {
         *("seq", "kind", "ts_wall", "ts_mono", "boot_id", "prev_hash", "hash"),
         *("request_uid", "agent", "agent_pid", "agent_start", "session", "turn", "jsonrpc_id"),
         *("tool_call_id", "tool_kind", "title", "changed", "argv", "paths", "raw_sha256"),
+        "resolved",
         *("options", "rule_id", "policy_sha256", "decision", "option_id", "reason", "note"),
         *("decided_by", "latency_ms", "clients_offered"),
     }
@@ -116,3 +117,24 @@ def test_what_cannot_be_read_or_asked_for_is_said(home: Home, tmp_path: Path) ->
         assert "there is no audit yet" in none.err
         (other.path / "audit.jsonl").mkdir()
         failed(other.run("permissions", "audit"), "state_directory", 8)
+
+
+def test_a_path_is_recorded_as_it_was_named_and_as_it_leads(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        place, elsewhere = tmp_path / "place", tmp_path / "elsewhere"
+        place.mkdir()
+        elsewhere.mkdir()
+        (place / "link").symlink_to(elsewhere)
+        named = str(place / "link" / "file")
+        call = {
+            "toolCallId": "c1",
+            "kind": "read",
+            "locations": [{"path": named}],
+            "rawInput": {"path": named},
+        }
+        options = [{"optionId": "no", "name": "No", "kind": "reject_once"}]
+        script = "ask-json " + json.dumps({"toolCall": call, "options": options})
+        home.run("run", "--cwd", str(place), "--on-permission", "deny", script)
+        (record,) = [r for r in records(home) if r["kind"] == "permission_decided"]
+        assert record["paths"] == [named]
+        assert record["resolved"] == [str(elsewhere / "file")]

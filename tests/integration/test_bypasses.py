@@ -104,7 +104,7 @@ def calls(work: Path) -> dict[str, tuple[str, Call]]:
         "a directory outside": ("ask", execute("pytest", cwd="/tmp")),
         "fifty commands": ("ask", execute(" && ".join(["pytest"] * 60))),
         # Kinds and titles.
-        "a title that says read": ("deny", {"title": f"Read {src}/a.py", "kind": "other"}),
+        "a title that says read": ("ask", {"title": f"Read {src}/a.py", "kind": "other"}),
         "no kind": ("ask", {"title": "cat x", "rawInput": {"path": f"{src}/a.py"}}),
         "a read that runs": (
             "ask",

@@ -5,14 +5,16 @@ searched are bytes: all files of the state directory, and whatever commands prin
 """
 
 import json
+import os
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.daemon_home import LIMIT, Home, daemon_home
+from tests.integration.daemon_home import LIMIT, Home, daemon_home, until, wait_gone
 
 # A part of a secret that is as long as this is a leak too; less is kept of its beginning.
 PART = 6
@@ -120,6 +122,17 @@ def kept(home: Home, key: str) -> dict[str, str]:
     return out | {str(path): path.read_bytes().decode("latin-1") for path in files if path != own}
 
 
+def replayed(home: Home, key: str, wanted: str) -> str:
+    """Return what somebody sees who comes later, up to a word of the agent's."""
+    with home.running("attach", key, "--json") as attached:
+        assert attached.stdout is not None
+        lines: list[str] = []
+        while not lines or wanted not in lines[-1]:
+            lines.append(attached.stdout.readline().decode())
+            assert lines[-1], lines
+    return "".join(lines)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     with daemon_home(tmp_path) as made:
@@ -167,3 +180,31 @@ def test_g26_canaries_down_every_way_are_in_nothing_that_is_kept(
     # Who follows it live gets the agent's own bytes.
     seen = [event["update"] for event in map(json.loads, live.splitlines()) if "update" in event]
     assert seen[: len(updates)] == updates
+
+
+def test_g26_who_attaches_later_sees_no_secret_of_before(home: Home) -> None:
+    """Not even of a turn that still runs, whose events are all in memory."""
+    seeds = Seeds(home)
+    first, *rest = (json.dumps(chunk("agent_message", p)) for p in cut(seeds.env("in three"), 3))
+    script = home.path.parent / "script"
+    script.write_text("\n".join((first, *rest)), encoding="utf-8")
+    prompt = f"say begin\nplay {script}\nsay enough\nhang"
+    key = home.run("run", "--detach", prompt).out.strip()
+    until(lambda: "enough" in home.run("logs", key).out)
+    assert seeds.leaks({"attach": replayed(home, key, "enough")}) == []
+    assert home.run("kill", key).code == 0
+
+
+def test_g26_of_a_secret_that_a_kill_cuts_off_nothing_is_on_disk(home: Home) -> None:
+    seeds = Seeds(home)
+    half = cut(seeds.env("half"), 2)[0]
+    script = home.path.parent / "script"
+    script.write_text(json.dumps(chunk("agent_message", f"it is {half}")), encoding="utf-8")
+    key = home.run("run", "--detach", f"play {script}\nthink over\nhang").out.strip()
+    until(lambda: "over" in home.run("logs", key).out)
+    daemon = home.daemon_pid()
+    os.kill(daemon, signal.SIGKILL)
+    assert wait_gone([daemon]) == []
+    found = kept(home, key)  # by a daemon that is started for it
+    assert seeds.leaks(found) == []
+    assert "it is [redacted:unfinished]" in found[f"logs {key} --json"]

@@ -116,6 +116,11 @@ def turns(it: Scenario) -> None:
     key = it.prompt(*chosen, f"say hello\nset-mode other\nanswer {usage}")
     it.prompt("--session", key, "--on-permission", "deny", "ask execute ls")
     it.prompt("--agent", "fake", "notify _x/y {}\nsay hello")
+    outside = it.home.path.parent  # in the state directory nobody edits
+    params = {"path": str(outside / "noted.txt"), "content": "noted"}
+    both = [f"call fs/{kind}_text_file {json.dumps(params)}" for kind in ("write", "read")]
+    working = ("--cwd", str(outside), "--on-permission", "allow")
+    it.prompt("--agent", "fake", *working, "\n".join(both))
     (it.home.path / "memory").unlink()
     it.prompt("--session", key, "--fresh", "say anew")
     died = it.prompt("--agent", "fake", "crash 3", code=6)
@@ -212,6 +217,15 @@ def machine(it: Scenario) -> None:
     bad = it.home.path / "bad.yaml"
     bad.write_text("limits: {maxProcesses: 0}\n", encoding="utf-8")
     it.json("config check --json", "config", "check", str(bad), "--json", code=2)
+    rules = it.home.path / "rules.yaml"
+    rules.write_text("rules: [{effect: deny, path: '**/.env'}]\n", encoding="utf-8")
+    it.json("policy check --json", "policy", "check", str(rules), "--json")
+    subject = {"runId": "r", "toolCallId": "c", "rawInput": {"path": ".env"}}
+    asked = it.home.path / "asked.json"
+    question = {"id": "1a", "sessionKey": "agent:fake:main", "kind": "read", "subject": subject}
+    asked.write_text(json.dumps(question), encoding="utf-8")
+    with_rules = ("policy", "explain", str(asked), "--policy", str(rules), "--json")
+    it.json("policy explain --json", *with_rules)
 
 
 def daemon_ends(it: Scenario) -> None:
@@ -234,6 +248,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         path = home.path / "config.yaml"
         value = json.loads(path.read_text(encoding="utf-8"))
         value["agents"]["list"][1]["runtime"]["command"] = ["no-such-program"]
+        files = {"readTextFile": True, "writeTextFile": True}
+        value["agents"]["list"][0]["clientCapabilities"] = {"fs": files}
         path.write_text(json.dumps(value), encoding="utf-8")
         return play(home)
 

@@ -19,7 +19,7 @@ import pytest
 from acpbridge.daemon.wire import WIRE_VERSION
 from acpbridge.errors import BridgeError
 from tests.integration.daemon_home import LIMIT, Home, daemon_home, failed, until
-from tests.integration.traffic import client, ended, start
+from tests.integration.traffic import Client, client, ended, start
 
 
 @contextmanager
@@ -140,6 +140,17 @@ def disk(path: Path, how: str) -> Iterator[None]:
         subprocess.run(["umount", str(path)], check=True)
 
 
+def leave_no_page(home: Home, caller: Client) -> None:
+    """Have the audit fill its page, so that the next record needs another one."""
+    for _ in range(50):
+        before = (home.path / "audit.jsonl").stat().st_size
+        ended(caller, "ask execute x", agent="fake", onPermission="deny")
+        size = (home.path / "audit.jsonl").stat().st_size
+        if -size % 4096 < (size - before) // 2:
+            return
+    raise AssertionError("no page was filled")
+
+
 @pytest.mark.parametrize("how", ["limit", "disk"])
 def test_g28_a_full_disk_refuses_and_denies_and_keeps_what_runs(tmp_path: Path, how: str) -> None:
     """An event that cannot be committed is not shown; it is shown once it can."""
@@ -149,6 +160,8 @@ def test_g28_a_full_disk_refuses_and_denies_and_keeps_what_runs(tmp_path: Path, 
             room = Room(home, how)
             kept = ended(caller, "say before", agent="fake", mode="session")["key"]
             done = home.path / "done"
+            if how == "disk":
+                leave_no_page(home, caller)
             asking = start(caller, f"ask execute x do {done}", agent="fake")
             (question,) = until(lambda: caller.call("questions")["permissions"])
             streaming = start(caller, "stream 20\nsleep 1\nsay after all\nhang", agent="fake")
@@ -195,7 +208,8 @@ def test_row_32_an_audit_that_alone_cannot_be_written_denies_and_the_session_goe
     tmp_path: Path,
 ) -> None:
     """With `if True` for `if recorded or not allows`: `executed 1` and `executed 2` too."""
-    with daemon_home(tmp_path) as home, daemon(home, "audit.write:1-2:eio,audit.write:3:short"):
+    # The first two are of the start: of the daemon and of the policy.
+    with daemon_home(tmp_path) as home, daemon(home, "audit.write:3-4:eio,audit.write:5:short"):
         with client(home) as caller:
             done = home.path / "done"
             words = "\n".join(f"ask execute x do {done} {n}" for n in (1, 2, 3))
@@ -204,7 +218,7 @@ def test_row_32_an_audit_that_alone_cannot_be_written_denies_and_the_session_goe
             assert ended_run["outcome"] == "completed"
             shown = caller.call("status", key="")["warnings"]
             assert ["for tests" in warning for warning in shown] == [True]
-        # Each denial is a second record; the first allow that is written is the third one.
+        # Each denial is a second record; the first allow that is written is that of the third.
         assert done.read_text(encoding="utf-8") == "executed 3\n"
         assert [r["decision"] for r in audit(home)] == ["deny", "allow"]
 

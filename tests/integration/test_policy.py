@@ -4,6 +4,7 @@ What really ran is told by the fake agent's files.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import acpbridge
 from acpbridge import BridgeError
 from acpbridge.permissions.audit import verify
+from fixtures import shell_agent
 from tests.integration.daemon_home import Home, daemon_home, failed, until
 from tests.integration.traffic import Client, client, ended, start
 
@@ -31,6 +33,11 @@ HANG = 60  # seconds; a guard
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     with daemon_home(tmp_path_factory.mktemp("policy")) as made:
         write(made, READS + DENIES)
+        shell = [sys.executable, "-P", shell_agent.__file__]
+        rows = [("fake", made.agent()), ("shell", shell)]
+        agents = [{"id": name, "runtime": {"command": command}} for name, command in rows]
+        value = {"agents": {"list": agents}}
+        (made.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
         made.start()
         yield made
 
@@ -155,6 +162,27 @@ def test_no_rule_is_ever_read_from_a_workspace(mine: Client, work: Path) -> None
     (question,) = until(lambda: asked(mine))
     mine.call("cancel", key=question["sessionKey"], grace=2.0)
     assert not (work / "done").exists()
+
+
+def test_g19_an_agent_gets_nothing_allowed_by_choosing_where_its_child_works(
+    home: Home, mine: Client, work: Path
+) -> None:
+    """What a rule says of the session's directory is about one that a person chose."""
+    secret = work.parent / "secret"
+    secret.touch()
+    inside, outside = work / "inside", work / "outside"
+    bridge = f"{sys.executable} -m acpbridge --home {home.path} run --agent fake - "
+    (work / "1").write_text(reads(work / "a", inside), encoding="utf-8")
+    (work / "2").write_text(reads(secret, outside), encoding="utf-8")
+    words = f"sh {bridge} --cwd {work} < {work / '1'}"
+    assert ended(mine, words, agent="shell", cwd=str(work))["outcome"] == "completed"
+    assert inside.exists()
+    start(mine, f"sh {bridge} --cwd / < {work / '2'}", agent="shell", cwd=str(work))
+    (question,) = until(lambda: asked(mine))
+    assert str(secret) in json.dumps(question)
+    mine.call("answer", id=question["id"], effect="deny")
+    until(lambda: last_decision(home)["rule_id"] == "directory_of_an_agents_choice")
+    assert not outside.exists()
 
 
 def test_a_link_that_is_swapped_between_two_questions_opens_nothing(

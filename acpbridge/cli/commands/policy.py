@@ -69,7 +69,7 @@ def check(ctx: click.Context, file: Path | None, *, as_json: bool) -> int:
 @policy.command(
     short_help="Say which rule decides on a question.",
     epilog="\b\nExamples:\n  acpbridge permissions --json | acpbridge policy explain -\n"
-    "  acpbridge policy explain question.json --policy ./policy.yaml --root ~/src/shop",
+    "  acpbridge policy explain q.json --policy ./policy.yaml --root ~/src/shop",
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, exists=True))
 @click.option(

@@ -70,7 +70,8 @@ def kind_of(subject: ToolSubject) -> ToolKind | None:
     kind, raw = subject.kind, subject.raw_input
     if kind not in (ToolKind.EXECUTE, ToolKind.OTHER) and _has(raw, COMMAND_KEYS):
         return None
-    if kind not in (ToolKind.FETCH, ToolKind.EXECUTE, ToolKind.OTHER) and _has(raw, URL_KEYS):
+    elsewhere = any(not url.startswith("file:///") for url in under(raw, URL_KEYS))
+    if elsewhere and kind not in (ToolKind.FETCH, ToolKind.EXECUTE, ToolKind.OTHER):
         return None
     diff = any(block.get("type") == "diff" for block in subject.content)
     writes = diff or (subject.source is Source.AGENT and _has(raw, WRITING_KEYS))

@@ -294,7 +294,7 @@ def test_row_30_a_file_is_read_once_it_is_written_whole(
     """Half of it would be a policy too, of fewer rules."""
     write(paths, ALLOW + DENY)
     file = PolicyFile.first(paths)
-    pieces = [ALLOW, DENY, "# the end\n"]
+    pieces = [ALLOW, DENY]
     paths.policy.write_text("", encoding="utf-8")
     read = textfile.read
 

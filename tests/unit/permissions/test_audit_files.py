@@ -107,7 +107,7 @@ def test_case_88_full_files_are_their_owners_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("point", ["audit.link", "audit.replace", "audit.write", "audit.written"])
-@pytest.mark.parametrize("passing", [1, 2, 6])
+@pytest.mark.parametrize("passing", [1, 2, 5])
 def test_g18_a_kill_in_the_middle_of_a_turn_costs_nothing(
     path: Path, point: str, passing: int
 ) -> None:

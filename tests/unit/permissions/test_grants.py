@@ -524,3 +524,13 @@ async def test_what_ended_is_told_once_and_with_a_full_disk_later(tmp_path: Path
             await at.broker.tell()
         told = [record["grant"] for record in at.records() if record["kind"] == "grant_expired"]
         assert told == ["q1", "q2"]
+
+
+async def test_what_ended_is_told_once_by_however_many(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        await granted(at, command())
+        at.broker.withdraw(ONE, Reason.CANCELLED)
+        async with anyio.create_task_group() as both:
+            both.start_soon(at.broker.tell)
+            both.start_soon(at.broker.tell)
+        assert kinds(at).count("grant_expired") == 1

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpbridge.model.keys import MAIN, SessionKey
+from acpbridge.model.keys import MAIN, AgentId, SessionKey
 from acpbridge.model.permission import (
     OnPermission,
     Option,
@@ -164,6 +164,7 @@ def test_g19_nothing_is_allowed_but_by_a_verdict_that_allows_and_by_none_that_do
     found: list[Verdict], doubt: str | None
 ) -> None:
     one = request() if doubt is None else DOUBTS[doubt]()
+    assert combined(one, found, doubt or "") == combined(one, found)
     verdict = combined(one, found)
     effects = {v.effect for v in found if v is not NO_MATCH}
     assert (verdict.effect is Ruling.ALLOW) == (doubt is None and effects == {Ruling.ALLOW})
@@ -193,6 +194,71 @@ async def test_a_path_below_the_home_is_read_as_the_users(monkeypatch: pytest.Mo
     one = request(replace(READ, raw_input={"path": "~/.netrc"}))
     denied = "rules: [{effect: deny, tool_kind: [read], path: '~/.netrc'}]"
     assert await ruled(judge_of(denied), one) == (Ruling.DENY, "policy:1")
+
+
+async def test_g19_a_link_in_the_place_of_the_sessions_directory_opens_nothing(
+    tmp_path: Path,
+) -> None:
+    work, secret = tmp_path / "work", tmp_path / "secret"
+    for directory in (work, secret):
+        directory.mkdir()
+        (directory / "a").touch()
+    one = request(replace(READ, raw_input={"path": f"{work}/a"}), root=str(work))
+    judge = judge_of(ALLOWS)
+    assert await ruled(judge, one) == (Ruling.ALLOW, "policy:1")
+    work.rename(tmp_path / "aside")
+    work.symlink_to("secret")
+    for _ in range(2):
+        assert await ruled(judge, one) == (Ruling.ASK, "directory_moved")
+    # Another session is another matter: a person has it work there as it is.
+    other = replace(one, session=SessionKey.main(AgentId("other")))
+    assert await ruled(judge, other) == (Ruling.ALLOW, "policy:1")
+    work.unlink()
+    (tmp_path / "aside").rename(work)
+    assert await ruled(judge, one) == (Ruling.ALLOW, "policy:1")
+
+
+async def test_directories_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "PLACES", 2)
+    judge = judge_of()
+    for root in ("/a", "/b", "/c"):
+        await judge.judge(request(root=root))
+    assert [root for _, root in judge._places] == ["/b", "/c"]
+
+
+@pytest.mark.parametrize(
+    ("own", "chosen", "effect"),
+    [
+        ("work", None, Ruling.ALLOW),
+        ("work", ("work",), Ruling.ALLOW),
+        ("work/below", ("other", "work"), Ruling.ALLOW),
+        ("work", ("work/below",), Ruling.ASK),
+        ("work_evil", ("work",), Ruling.ASK),
+        ("work/away", ("work",), Ruling.ASK),  # a link that leads out of it
+        ("work/none/..", ("work",), Ruling.ASK),
+        ("work", (), Ruling.ASK),
+    ],
+)
+async def test_g19_no_directory_that_an_agent_chose_for_its_child_has_anything_allowed(
+    tmp_path: Path, own: str, chosen: tuple[str, ...] | None, effect: Ruling
+) -> None:
+    for name in ("work/below", "work_evil", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "work" / "away").symlink_to("/")
+    root = f"{tmp_path}/{own}"
+    one = request(replace(READ, raw_input={"path": f"{tmp_path}/work/a"}), ALLOW, root=root)
+    rules = book("rules: [{effect: allow, tool_kind: [read], path: '/**'}]")
+
+    async def current() -> Policy:
+        return Policy(rules)
+
+    def roots(_: SessionKey) -> tuple[str, ...] | None:
+        return None if chosen is None else tuple(f"{tmp_path}/{name}" for name in chosen)
+
+    verdict = await Judging(current, lambda *_: GRANT, roots).judge(one)
+    assert verdict.effect is effect
+    if effect is Ruling.ASK:
+        assert verdict.rule == "directory_of_an_agents_choice"
 
 
 # ---- What fails ----

@@ -202,6 +202,37 @@ def test_row_27_a_bypass_is_refused_to_a_person_unless_it_is_configured(mode: st
     assert pick(ask(bypass, ALLOW, REJECT), mode, allow_bypass=True) == bypass
 
 
+@pytest.mark.parametrize(
+    ("kind", "switches", "refused"),
+    [
+        (OptionKind.ALLOW_ALWAYS, False, True),
+        (OptionKind.UNKNOWN, False, True),
+        (OptionKind.ALLOW_ONCE, True, True),
+        (OptionKind.ALLOW_ONCE, False, False),  # it may be about this one step
+        (OptionKind.REJECT_ONCE, True, False),
+    ],
+)
+def test_row_27_a_bypass_that_only_the_name_of_an_option_tells_is_one_too(
+    kind: OptionKind, switches: bool, refused: bool
+) -> None:
+    """Some agents number their options. And no rule selects by such a name."""
+    option = Option("3", "Yes, with full access", kind)
+    tool = ToolKind.SWITCH_MODE if switches else ToolKind.EXECUTE
+    asked = ask(option, subject=ToolSubject("c", "", tool, known_kind=True))
+    assert the_allow_once(asked) is None
+    if refused:
+        with pytest.raises(BridgeError, match="end all questions"):
+            pick(asked, "3")
+        assert pick(asked, "3", allow_bypass=True) == option
+    else:
+        assert pick(asked, "3") == option
+
+
+def test_row_27_a_reject_that_names_a_mode_still_denies() -> None:
+    reject = Option("no", "No, do not use full access", OptionKind.REJECT_ONCE)
+    assert choose(ask(ALLOW, reject), Ruling.DENY).option_id == "no"
+
+
 def test_a_denial_takes_the_first_reject_once_and_never_one_that_lasts() -> None:
     cancel = Option("cancel", "Cancel", OptionKind.REJECT_ONCE)
     assert choose(ask(ALLOW, NEVER, REJECT, cancel), Ruling.DENY).option_id == "reject"

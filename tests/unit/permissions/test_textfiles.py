@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import stat
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -213,6 +214,50 @@ def test_extended_attributes_stay(tmp_path: Path, roots: Roots) -> None:
         pytest.skip("this file system has no extended attributes")
     write(roots, tmp_path / "x", "new")
     assert os.getxattr(tmp_path / "x", "user.note") == b"kept"
+
+
+ACL = "system.posix_acl_access"
+
+
+def access_list(group: int, mask: int) -> bytes:
+    """Return a list: all for the owner, reading for nobody, and so much for the group (acl(5))."""
+    anyone = 0xFFFFFFFF
+    rows = ((1, 7, anyone), (2, 4, NOBODY), (4, group, anyone), (16, mask, anyone), (32, 0, anyone))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *row) for row in rows)
+
+
+def test_the_access_list_stays_and_nobody_else_gets_in(tmp_path: Path, roots: Roots) -> None:
+    """By its mode alone a file with a list would be open for its group."""
+    plain, listed = tmp_path / "plain", tmp_path / "listed"
+    for path in (plain, listed):
+        path.write_text("x", encoding="utf-8")
+        path.chmod(0o600)
+    try:
+        os.setxattr(listed, ACL, access_list(group=0, mask=4))
+        os.setxattr(tmp_path, "system.posix_acl_default", access_list(group=7, mask=7))
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    before = os.getxattr(listed, ACL)
+    for path in (plain, listed):
+        write(roots, path, "new")
+    assert os.getxattr(listed, ACL) == before
+    assert ACL not in os.listxattr(plain), "that of the directory is for new files"
+    assert stat.S_IMODE(plain.stat().st_mode) == 0o600
+
+
+def test_the_draft_is_nobodys_before_it_has_the_access_list(tmp_path: Path, roots: Roots) -> None:
+    (tmp_path / "x").write_text("x", encoding="utf-8")
+    (tmp_path / "x").chmod(0o644)
+    modes: list[int] = []
+
+    def faults(point: str) -> int | None:
+        if point == "file.write":
+            (draft,) = (path for path in tmp_path.iterdir() if path.name != "x")
+            modes.append(stat.S_IMODE(draft.stat().st_mode))
+        return None
+
+    write(roots, tmp_path / "x", "new", faults)
+    assert modes == [0o600]
 
 
 def as_nobody_does(work: Callable[[], object]) -> int:

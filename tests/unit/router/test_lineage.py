@@ -48,6 +48,24 @@ def order_of_stops(w: World, keys: list[SessionKey]) -> list[SessionKey]:
     return gone
 
 
+# ---- Where a child may work ----
+
+
+async def test_g19_a_child_is_bound_by_where_a_person_has_its_family_work(tmp_path: Path) -> None:
+    """With the child's own record for the top's: `(tmp_path / "elsewhere",) == (w.cwd,)`."""
+    (tmp_path / "elsewhere").mkdir()
+    async with world(tmp_path) as w:
+        top, child, grandchild = await family(w)
+        assert w.router.persons_roots(top) is None
+        assert w.router.persons_roots(child) == (w.cwd,)
+        assert w.router.persons_roots(grandchild) == (w.cwd,)
+        stranger = SessionKey.parse(str(top).replace("agent:fake", "agent:other"))
+        assert w.router.persons_roots(stranger) == ()
+        mine = agent_in(child)
+        away = (await w.run("say x", by=mine, cwd=str(tmp_path / "elsewhere"))).key
+        assert w.router.persons_roots(away) == (w.cwd,)
+
+
 # ---- The order of an end ----
 
 

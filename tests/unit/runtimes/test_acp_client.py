@@ -278,6 +278,32 @@ async def test_row_14_what_is_asked_right_behind_the_answer_is_of_no_turn(tmp_pa
     assert [one.outside_turn for one in host.asks] == [True]
 
 
+async def test_row_14_files_and_terminals_behind_the_answer_are_of_no_turn(tmp_path: Path) -> None:
+    host = Recorder()
+    target = str(tmp_path / "file")
+    Path(target).write_text("x", encoding="utf-8")
+    calls = [
+        ("fs/read_text_file", {"path": target}),
+        ("fs/write_text_file", {"path": target, "content": "y"}),
+        ("terminal/create", {"command": "true", "cwd": str(tmp_path)}),
+    ]
+    requests = [
+        {"id": f"{when}{n}", "method": method, "params": {"sessionId": SESSION, **fields}}
+        for when in ("in", "out")
+        for n, (method, fields) in enumerate(calls)
+    ]
+    with anyio.fail_after(HANG):
+        async with prompted(tmp_path, host, serves=True) as (_, wire, number):
+            await wire.send(*requests[:3])
+            await host.until(lambda: len(host.asks) == 3)
+            await wire.send({"id": number, "result": END}, *requests[3:])
+            await host.until(lambda: len(host.asks) == 6)
+            for request in requests:
+                (answer,) = await wire.answers(request["id"])
+                assert "error" in answer
+    assert [one.outside_turn for one in host.asks] == [False] * 3 + [True] * 3
+
+
 async def test_row_14_what_is_asked_in_a_replay_is_of_no_turn(tmp_path: Path) -> None:
     host = Recorder(allow)
     early = {"session/load": line(**ask(5))}

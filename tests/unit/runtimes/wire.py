@@ -120,6 +120,7 @@ async def wired(
     facts: AgentFacts | None = None,
     mode: str | None = None,
     allow_bypass: bool = False,
+    serves: bool = False,
     how: Opening | None = None,
     before: Mapping[str, bytes] | None = None,
     **answers: Any,
@@ -132,6 +133,7 @@ async def wired(
         facts: what is known of the agent.
         mode: of its definition.
         allow_bypass: of its definition.
+        serves: whether the agent gets files and terminals.
         how: it is opened; None leaves that to the test.
         before: what the agent sends before its answer to a method.
         answers: to what the client sends, with "_" for "/".
@@ -143,6 +145,9 @@ async def wired(
         command=(sys.executable,),
         mode=mode,
         allow_bypass=allow_bypass,
+        client_fs_read=serves,
+        client_fs_write=serves,
+        client_terminal=serves,
         facts=facts or AgentFacts(grace=0.01),
     )
     spec = SessionSpec(**spec_fields(definition, str(folder)))

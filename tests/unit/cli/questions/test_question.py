@@ -47,8 +47,8 @@ def test_what_acpbridge_would_write_is_shown_once_and_whole() -> None:
     assert "input.content" not in text
     assert text.index("| -old") < text.index("| +new")
     # What the change does not show, and what an agent does by itself, is shown beside it.
-    for other in ({"source": "agent"}, {"source": "fs", "content": [diff(newText="b")]}):
-        text = render(question(**{"rawInput": given, "content": [change], **other}))
+    for source, shown in (("agent", change), ("fs", diff(newText="b"))):
+        text = render(question(rawInput=given, content=[shown], source=source))
         assert "input.content\n    | a\n    | new\n" in text
 
 
@@ -362,3 +362,21 @@ def test_row_26_what_always_covers_is_said_before_it_is_chosen(
 )
 def test_row_26_after_the_choice_it_is_said_how_long_it_holds(lasts: str | None, said: str) -> None:
     assert how_long({"id": "q\x1b", "lasts": lasts}) == said
+
+
+def test_row_04_an_option_of_unknown_kind_is_flagged_and_shows_the_agents_own_word() -> None:
+    novel = [{"optionId": "x", "name": "Reject", "kind": "allow_persistent"}]
+    (line,) = render(question(novel)).splitlines()[-1:]
+    assert line == "    1) [allow_persistent]  ! unknown kind: it may do anything: Reject  (id x)"
+
+
+def test_row_07_a_name_or_an_id_that_hides_something_is_shown_whole_and_spelt_out() -> None:
+    odd = [
+        {"optionId": "", "name": "", "kind": "allow_once"},
+        {"optionId": "i" * 300, "name": "n" * 300, "kind": "reject_once"},
+        {"optionId": "a\r\x1b[2K\u202e", "name": "b\u200b" + " " * 99, "kind": "allow_once"},
+    ]
+    empty, long, hidden = render(question(odd)).splitlines()[-3:]
+    assert empty == "    1) Allow once: -  (id -)"
+    assert long == f"    2) Reject once: {'n' * 300}  (id {'i' * 300})"
+    assert hidden == ("    3) Allow once: b⟨U+200B⟩⟨99 spaces⟩  (id a⟨U+000D⟩⟨U+001B⟩[2K⟨U+202E⟩)")

@@ -329,6 +329,11 @@ async def test_a_decision_and_a_bypass_are_told() -> None:
     assert "! WARNING  mode yolo: nobody is asked any more" in text
 
 
+async def test_g30_a_mode_in_which_less_is_asked_says_so() -> None:
+    text = await final(60, event("mode_changed", mode="acceptEdits", before="default"))
+    assert "! mode acceptEdits: fewer questions are asked" in text
+
+
 async def test_broken_updates_are_passed_over() -> None:
     odd: list[Any] = [None, 7, [], {}, {"sessionUpdate": 5}, {"sessionUpdate": "plan"}]
     odd += [{"sessionUpdate": "agent_message_chunk", "content": 5}]

@@ -37,6 +37,13 @@ def test_a_kind_that_the_arguments_contradict_is_unknown(kind: str, raw: Any) ->
     assert facts(kind, raw).kind is None
 
 
+def test_the_address_of_a_file_of_this_disk_contradicts_no_kind() -> None:
+    found = facts("read", {"uri": "file:///srv/app/x"})
+    assert found.kind is ToolKind.READ
+    assert found.paths == (PathFact("/srv/app/x", "/srv/app/x"),)
+    assert facts("read", {"uri": "file://host/srv/app/x"}).kind is None
+
+
 def test_a_call_that_says_it_reads_and_shows_a_change_is_of_unknown_kind() -> None:
     diff = {"type": "diff", "path": "/srv/app/x", "newText": "y"}
     for kind in ("read", "search", "think", "fetch", "execute"):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import permutations
 from time import thread_time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -62,6 +63,18 @@ def some(values: list[str]) -> st.SearchStrategy[tuple[str, ...] | None]:
     return st.none() | st.lists(st.sampled_from(values), min_size=1, max_size=2).map(tuple)
 
 
+def without(rule: Rule, names: list[str]) -> Rule:
+    """Return a rule without some of its matchers."""
+    nothing: dict[str, Any] = dict.fromkeys(names)
+    return replace(rule, **nothing)
+
+
+def unknowing(facts: Facts, name: str) -> Facts:
+    """Return facts of which one is not known."""
+    nothing: dict[str, Any] = {name: None}
+    return replace(facts, **nothing)
+
+
 RULES = st.builds(
     Rule,
     effect=st.sampled_from(list(Ruling)),
@@ -85,7 +98,7 @@ SMALL = RULES.flatmap(
             ["agents", "labels", "kinds", "tools", "servers", "paths", "argv", "hosts"]
         ),
         min_size=5,
-    ).map(lambda names: replace(rule, **dict.fromkeys(sorted(names))))
+    ).map(lambda names: without(rule, sorted(names)))
 )
 FACTS = st.builds(
     Facts,
@@ -160,7 +173,7 @@ def test_a_fact_less_never_makes_an_allow(rules: list[Rule], facts: Facts) -> No
     for name in ("kind", "tool", "server", "argv", "paths", "host"):
         # That a fetch names a file is what keeps it from being allowed.
         if (name, facts.kind) != ("paths", ToolKind.FETCH):
-            after = judged(rules, replace(facts, **{name: None}))
+            after = judged(rules, unknowing(facts, name))
             assert after is not Ruling.ALLOW or before is Ruling.ALLOW
 
 
