@@ -121,6 +121,30 @@ def next_question(home: Home, before: str) -> Any:
     return next((question for question in found if question["id"] != before), None)
 
 
+def test_row_1_a_rule_may_allow_a_command_by_its_words_but_none_with_variables(
+    tmp_path: Path,
+) -> None:
+    rule = {"effect": "allow", "tool_kind": ["execute"], "argv": ["touch", "..."]}
+    with daemon_home(tmp_path) as home:
+        configure(home)
+        policy = home.path / "policy.yaml"
+        policy.touch(0o600)
+        policy.write_text(json.dumps({"rules": [rule]}), encoding="utf-8")
+        # Not in a directory of our own: no rule allows a command to name one.
+        ruled, asked = tmp_path / "ruled", tmp_path / "asked"
+        variables = [{"name": "PATH", "value": os.defpath}]
+        lines = (creates("touch", str(ruled)), creates("touch", str(asked), env=variables))
+        key = detached(home, lines[0], calls("wait_for_exit"), lines[1], "say over")
+        question = home.wait_question()
+        assert ruled.exists()
+        assert question["subject"]["rawInput"]["args"] == [str(asked)]
+        home.run("permissions", "answer", question["id"], "--deny")
+        until(lambda: "over" in answers(home, key))
+        assert not asked.exists()
+        rules = [row["rule_id"] for row in audit(home) if row["kind"] == "permission_decided"]
+        assert rules[0] == "policy:1"
+
+
 def test_row_20_a_command_that_nobody_answers_for_does_not_run(tmp_path: Path) -> None:
     with daemon_home(tmp_path) as home:
         configure(home, permissionSeconds=1)
