@@ -1,4 +1,4 @@
-"""Cases 84 to 91: what an agent is given and what not, and where a secret may be seen and by whom.
+"""Cases 84 to 88, 90 and 91: what an agent is given, and where a secret may be seen and by whom.
 
 The environment is that of whoever asked for the run, in small part; nothing of it is on a command
 line, nor readable by others, and no word of a configuration passes through a shell.
