@@ -32,6 +32,13 @@ BAD_FRAMES = (
     b"GET / HTTP/1.1\r\n\r\n",
 )
 BAD_CONFIGS = ("agents: [", "{nonsense: 1}", "\x00", "limits: {maxProcesses: -1}")
+POLICY = "policy.yaml"
+# Neither is about what the agents ask: that stays with people, whatever is in force.
+POLICIES = (
+    'rules: [{effect: allow, tool_kind: [read, search], path: "{root}/**"}]',
+    'rules: [{effect: deny, tool_kind: [edit, delete], path: "**/.env"}]',
+)
+BAD_POLICIES = ("rules: [", "rules: 1", "{nonsense: 1}", "rules: [{effect: allow}]")
 HARMLESS = (signal.SIGCONT, signal.SIGWINCH, signal.SIGURG, signal.SIGCHLD)
 
 
@@ -224,6 +231,14 @@ class Injector:
             self.world.write_config(draw.choice(BAD_CONFIGS))
             self._over.wait(0.05)
         self.world.configure(idle=draw.choice((600.0, 900.0)))
+
+    def _reload_policy(self, fault: Fault) -> None:
+        draw = random.Random(fault.how)
+        if draw.random() < 0.5:
+            self.world.write_config(draw.choice(BAD_POLICIES), POLICY)
+            self._over.wait(0.1)
+        # None but a good one stays: with a broken one the next daemon would not start.
+        self.world.write_config(draw.choice(POLICIES), POLICY)
 
     # ---- Calls ----
 

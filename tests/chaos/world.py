@@ -74,10 +74,12 @@ class World:
         }
         self.write_config(json.dumps({"agents": {"list": rows}, "limits": limits}))
 
-    def write_config(self, text: str) -> None:
-        new = self.home / "config.new"
+    def write_config(self, text: str, name: str = "config.yaml") -> None:
+        """Put a file of the user's in the place of the one that is there, whole."""
+        new = self.home / f"{name}.new"
         new.write_text(text, encoding="utf-8")
-        new.replace(self.home / "config.yaml")
+        new.chmod(0o600)
+        new.replace(self.home / name)
 
     # ---- The daemon ----
 

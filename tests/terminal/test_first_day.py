@@ -67,10 +67,13 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 @pytest.mark.timeout(240)  # two terminals and a dozen commands; a guard against hanging
-def test_a_first_time_user_finds_their_way_by_help_texts_alone(home: Home) -> None:
+def test_a_first_time_user_finds_their_way_by_help_texts_alone(
+    home: Home, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    work = tmp_path_factory.mktemp("work")
     with (
-        terminal(home.path, home.env, name="one") as one,
-        terminal(home.path, home.env, name="two") as two,
+        terminal(work, home.env, name="one") as one,
+        terminal(work, home.env, name="two") as two,
     ):
         person, other = Newcomer(one, two), Newcomer(two, one)
         person.does("acpbridge")
@@ -82,11 +85,11 @@ def test_a_first_time_user_finds_their_way_by_help_texts_alone(home: Home) -> No
         person.begins("acpbridge run --agent coder 'edit notes.txt hello'")
         asked = one.expect("answer [")
         assert "+hello" in asked
-        assert not (home.path / "notes.txt").exists()
+        assert not (work / "notes.txt").exists()
         one.type("1")
         one.press("Enter")
         one.finish()
-        assert (home.path / "notes.txt").read_text(encoding="utf-8") == "hello\n"
+        assert (work / "notes.txt").read_text(encoding="utf-8") == "hello\n"
 
         # What is running? One agent is stopped, and it is proven.
         person.begins("acpbridge run --agent coder 'hang'")
