@@ -797,8 +797,10 @@ async def test_case_139_questions_are_watched_by_those_who_may_see_them(tmp_path
 
 async def test_following_may_begin_so_many_events_before_the_last(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
-        receipt, _ = await w.done("say a")
+        receipt, _ = await w.done("say a", one_shot=True)
+        await w.rest(receipt.key)  # its last event is that its process is gone
         everything = await w.events(receipt.key)
+        assert everything[-1]["type"] == "process_exited"
         for count in (1, 3, 10_000):
             following = await w.router.follow(str(receipt.key), -count, OPERATOR)
             assert following.newest == len(everything)
