@@ -81,6 +81,8 @@ class Injector:
         self._over.set()
         for thread in self._beside:
             thread.join(KILL_LIMIT * 2)
+        self._beside.clear()
+        self._over.clear()
 
     def _start(self, do: Callable[[], None]) -> None:
         def guarded() -> None:

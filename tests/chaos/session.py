@@ -118,6 +118,7 @@ def _storm(result: Result, world: World, lanes: list[Lane]) -> None:
     # From here on one daemon: warmed up, measured, then under all faults but its death.
     _quiet(lanes)
     injector.run([Fault(limit, "kill_daemon", 0, 0.0, 0)])
+    injector.finish()  # what goes on beside opens sessions and holds connections
     _warm_up(world, lanes, fill=result.seconds >= MEASURED)
     oracle.orphans(world)  # waits: whoever ended by itself leaves its tree for some seconds
     result.base = oracle.measure(world)

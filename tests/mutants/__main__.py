@@ -1,9 +1,10 @@
-"""`python -m tests.mutants [WORD ...]`: delete each guard in a copy, and see its test fail.
+"""`python -m tests.mutants [--report FILE] [WORD ...]`: delete each guard, and see a test fail.
 
 A word chooses an area or a rule; with none, all run, for half an hour. The exit status is 1 when a
-mutant survives, or when a test fails without one.
+mutant survives, or when a test fails without one. The report is a table in Markdown.
 """
 
+import argparse
 import os
 import shutil
 import signal
@@ -99,29 +100,60 @@ def judge(mutant: Mutant, copy: Path, whole: dict[str, Seen]) -> tuple[bool, str
     )
 
 
-def main(words: list[str]) -> int:
+def main() -> int:
     """Judge the mutants that were asked for; return the exit status."""
-    mutants = [m for m in load() if not words or m.area in words or m.rule in words]
-    whole: dict[str, Seen] = {}
-    escaped = 0
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="an area or a rule")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a table to it")
+    chosen = parser.parse_args()
+    mutants = [m for m in load() if not chosen.words or {m.area, m.rule} & {*chosen.words}]
+    rows = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         copy = Path(directory)
-        for name in COPIED:
-            source = PROJECT / name
-            if source.is_dir():
-                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, copy / name)
+        copy_project(copy)
+        whole: dict[str, Seen] = {}
         for mutant in mutants:
             caught, said = judge(mutant, copy, whole)
-            escaped += not caught
-            print(
-                f"{'caught' if caught else 'NOT CAUGHT'}  {mutant.rule}: {mutant.guard}: {said}",
-                flush=True,
-            )
-    print(f"{len(mutants) - escaped} of {len(mutants)} caught")
-    return 1 if escaped or not mutants else 0
+            verdict = "caught" if caught else "NOT CAUGHT"
+            print(f"{verdict}  {mutant.rule}: {mutant.guard}: {said}", flush=True)
+            rows.append((mutant, caught, said))
+    count = sum(caught for _, caught, _ in rows)
+    print(f"{count} of {len(rows)} caught")
+    if chosen.report is not None:
+        chosen.report.write_text(report(rows), encoding="utf-8")
+    return 1 if count < len(rows) or not rows else 0
+
+
+def copy_project(copy: Path) -> None:
+    """Copy what the tests need of the project."""
+    for name in COPIED:
+        source = PROJECT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, copy / name)
+
+
+def report(rows: list[tuple[Mutant, bool, str]]) -> str:
+    """Return the table of a run."""
+    count = sum(caught for _, caught, _ in rows)
+    words = " ".join(dict.fromkeys(mutant.area for mutant, _, _ in rows))
+    lines = [
+        "# Guards that were deleted, and what noticed",
+        "",
+        f"{count} of {len(rows)} caught. Made by `python -m tests.mutants --report FILE {words}`.",
+        "",
+        "| rule | deleted guard | in | noticed by | with |",
+        "|---|---|---|---|---|",
+    ]
+    for mutant, caught, said in rows:
+        test = mutant.test.rpartition("/")[2].replace("::", " ")
+        plain = said.replace("`", "'").replace("|", "/")
+        words = f"`{plain}`" if caught else f"**{plain}**"
+        cells = (mutant.rule, mutant.guard, f"`{mutant.file}`", f"`{test}`", words)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
