@@ -6,6 +6,7 @@ mutant survives, or when a test fails without one. The report is a table in Mark
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -32,6 +33,9 @@ COPIED = (
 LIMIT = 120.0
 
 PASSED, FAILED = 0, 1
+
+# Where pytest has its scratch directories says nothing.
+SCRATCH = re.compile(r"/\S*?/pytest-of-\w+/pytest-\d+")
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def failure(said: str) -> str:
     """Return the line in which pytest says what failed."""
     lines = [line[1:].strip() for line in said.splitlines() if line.startswith("E  ")]
     first = next(iter(lines), "") or next(reversed(said.splitlines()), "")
-    return first.replace(str(Path.cwd()), ".")[:160]
+    return SCRATCH.sub("...", first.replace(str(Path.cwd()), "."))[:160]
 
 
 def judge(mutant: Mutant, copy: Path, whole: dict[str, Seen]) -> tuple[bool, str]:
