@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -73,6 +73,15 @@ class Home:
         value = {"agents": {"list": rows}, "limits": limits or {}}
         # JSON is YAML.
         (self.path / "config.yaml").write_text(json.dumps(value), encoding="utf-8")
+
+    def files(self) -> dict[Path, bytes]:
+        """Return all that is kept, by file; one may go or get its name while others are read."""
+        found = {}
+        for path in self.path.rglob("*"):
+            with suppress(FileNotFoundError):
+                if path.is_file():
+                    found[path] = path.read_bytes()
+        return found
 
     def argv(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "acpbridge", "--home", str(self.path), *args]

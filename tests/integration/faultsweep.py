@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -348,8 +348,11 @@ def nobody_left(home: Home) -> None:
 
 def loose(home: Home) -> list[str]:
     """Return what of the state directory others may read, write or enter, with its mode."""
-    paths = [path for path in home.path.rglob("*") if path.name != "config.yaml"]
-    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in (home.path, *paths)}
+    modes = {home.path: stat.S_IMODE(home.path.stat().st_mode)}
+    for path in home.path.rglob("*"):
+        if path.name != "config.yaml":
+            with suppress(FileNotFoundError):  # a file that is written gets its name at the end
+                modes[path] = stat.S_IMODE(path.lstat().st_mode)
     return [f"{mode:o} {path.name}" for path, mode in modes.items() if mode & 0o077]
 
 

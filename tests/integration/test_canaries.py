@@ -117,9 +117,9 @@ def kept(home: Home, key: str) -> dict[str, str]:
         *(["status", "--json"], ["status", key, "--json"], ["daemon", "logs", "-n", "1000"]),
     ]
     out = {" ".join(argv): str(home.run(*argv)) for argv in commands}
-    files = [path for path in home.path.rglob("*") if path.is_file()]
     own = home.path / "config.yaml"  # what a person has written there
-    return out | {str(path): path.read_bytes().decode("latin-1") for path in files if path != own}
+    files = home.files().items()
+    return out | {str(path): data.decode("latin-1") for path, data in files if path != own}
 
 
 def replayed(home: Home, key: str, wanted: str) -> str:

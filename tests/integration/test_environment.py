@@ -157,8 +157,8 @@ def test_case_86_an_agent_that_tells_its_secrets_gets_them_into_nothing(home: Ho
     commands = [["status", "--json"], ["sessions", "--all", "--json"], ["daemon", "logs"]]
     commands += [["agents", "--json"], ["config", "check", "--json"], ["config", "check"]]
     shown = {" ".join(argv): str(home.run(*argv)) for argv in commands}
-    kept = [p for p in home.path.rglob("*") if p.is_file() and p.name != "config.yaml"]
-    shown |= {str(path): path.read_bytes().decode("latin-1") for path in kept}
+    kept = {p: data for p, data in home.files().items() if p.name != "config.yaml"}
+    shown |= {str(path): data.decode("latin-1") for path, data in kept.items()}
     assert [where for where, text in shown.items() if f"{SECRET}-one" in text] == []
     bad = home.path / "bad.yaml"
     value = [{"id": "one", "env": {"set": {"ONE_API_KEY": [f"{SECRET}-bad"]}}}]

@@ -204,9 +204,9 @@ def test_case_155_the_reason_in_data_is_shown_whatever_its_shape(home: Home, nam
 
 def assert_kept_secret(home: Home, done: Done, look: Look) -> None:
     assert SECRET not in done.out + done.err + look.daemon
-    files = [path for path in home.path.rglob("*") if path.is_file() and path.suffix != ".log"]
+    files = {path: data for path, data in home.files().items() if path.suffix != ".log"}
     assert files
-    assert [str(path) for path in files if SECRET.encode() in path.read_bytes()] == []
+    assert [str(path) for path, data in files.items() if SECRET.encode() in data] == []
 
 
 def on_the_wire(home: Home, *requests: tuple[str, Any]) -> list[Any]:
