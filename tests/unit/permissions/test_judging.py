@@ -34,7 +34,7 @@ OPTIONS = (
     Option("reject", "Reject", OptionKind.REJECT_ONCE),
 )
 READ = ToolSubject(
-    "call-1", "Read", ToolKind.READ, known_kind=True, raw_input={"path": "/work/a.txt"}
+    "call-1", "Read", ToolKind.READ, known_kind=True, raw_input={"path": "/shop/a.txt"}
 )
 ALLOWS = "rules: [{effect: allow, tool_kind: [read], path: '{root}/**'}]"
 DENIES = "rules: [{effect: deny, tool_kind: [read], path: '**/.env'}]"
@@ -49,7 +49,7 @@ def request(
     rule: OnPermission = ASK,
     *,
     turn: str | None = "turn-1",
-    root: str = "/work",
+    root: str = "/shop",
 ) -> PermissionRequest:
     ask = PermissionAsk(subject, OPTIONS)
     return PermissionRequest("q1", SessionKey.main(MAIN), turn, rule, ask, roots=(root,))
@@ -103,7 +103,7 @@ async def test_a_run_that_asks_leaves_it_to_the_policy_and_one_that_denies_does_
 
 
 async def test_a_run_that_allows_is_bound_by_what_the_policy_asks_and_denies() -> None:
-    env = request(replace(READ, raw_input={"path": "/work/.env"}), ALLOW)
+    env = request(replace(READ, raw_input={"path": "/shop/.env"}), ALLOW)
     assert await ruled(judge_of(), request(rule=ALLOW)) == (Ruling.ALLOW, "run:allow")
     assert await ruled(judge_of(DENIES), request(rule=ALLOW)) == (Ruling.ALLOW, "run:allow")
     assert await ruled(judge_of(DENIES), env) == (Ruling.DENY, "policy:1")
@@ -112,7 +112,7 @@ async def test_a_run_that_allows_is_bound_by_what_the_policy_asks_and_denies() -
 
 
 async def test_a_grant_allows_and_never_beats_a_rule_that_denies_or_asks() -> None:
-    env = request(replace(READ, raw_input={"path": "/work/.env"}))
+    env = request(replace(READ, raw_input={"path": "/shop/.env"}))
     assert await ruled(judge_of("", GRANT)) == (Ruling.ALLOW, "grant:1")
     assert await ruled(judge_of(ALLOWS, GRANT)) == (Ruling.ALLOW, "policy:1")
     assert await ruled(judge_of(DENIES, GRANT), env) == (Ruling.DENY, "policy:1")
@@ -121,7 +121,7 @@ async def test_a_grant_allows_and_never_beats_a_rule_that_denies_or_asks() -> No
 
 
 async def test_row_30_while_the_policy_is_broken_nothing_allows_and_what_it_denied_stays() -> None:
-    env = request(replace(READ, raw_input={"path": "/work/.env"}), ALLOW)
+    env = request(replace(READ, raw_input={"path": "/shop/.env"}), ALLOW)
     broken = judge_of(DENIES, GRANT, broken=True)
     assert await ruled(broken, env) == (Ruling.DENY, "policy:1")
     assert await ruled(broken, request(rule=ALLOW)) == (Ruling.ASK, "policy:broken")
@@ -229,24 +229,24 @@ async def test_directories_are_remembered_up_to_a_bound(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("own", "chosen", "effect"),
     [
-        ("work", None, Ruling.ALLOW),
-        ("work", ("work",), Ruling.ALLOW),
-        ("work/below", ("other", "work"), Ruling.ALLOW),
-        ("work", ("work/below",), Ruling.ASK),
-        ("work_evil", ("work",), Ruling.ASK),
-        ("work/away", ("work",), Ruling.ASK),  # a link that leads out of it
-        ("work/none/..", ("work",), Ruling.ASK),
-        ("work", (), Ruling.ASK),
+        ("shop", None, Ruling.ALLOW),
+        ("shop", ("shop",), Ruling.ALLOW),
+        ("shop/below", ("other", "shop"), Ruling.ALLOW),
+        ("shop", ("shop/below",), Ruling.ASK),
+        ("shop_evil", ("shop",), Ruling.ASK),
+        ("shop/away", ("shop",), Ruling.ASK),  # a link that leads out of it
+        ("shop/none/..", ("shop",), Ruling.ASK),
+        ("shop", (), Ruling.ASK),
     ],
 )
 async def test_g19_no_directory_that_an_agent_chose_for_its_child_has_anything_allowed(
     tmp_path: Path, own: str, chosen: tuple[str, ...] | None, effect: Ruling
 ) -> None:
-    for name in ("work/below", "work_evil", "other"):
+    for name in ("shop/below", "shop_evil", "other"):
         (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "work" / "away").symlink_to("/")
+    (tmp_path / "shop" / "away").symlink_to("/")
     root = f"{tmp_path}/{own}"
-    one = request(replace(READ, raw_input={"path": f"{tmp_path}/work/a"}), ALLOW, root=root)
+    one = request(replace(READ, raw_input={"path": f"{tmp_path}/shop/a"}), ALLOW, root=root)
     rules = book("rules: [{effect: allow, tool_kind: [read], path: '/**'}]")
 
     async def current() -> Policy:

@@ -19,10 +19,16 @@ async def test_it_returns_and_raises_what_the_work_does() -> None:
 
 async def test_as_many_run_at_once_as_there_are_places() -> None:
     threads, meeting = Threads(600, 2), threading.Barrier(2)
+    met: list[int] = []
+
+    async def meet() -> None:
+        met.append(await threads.run(meeting.wait))
+
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for _ in range(6):
-                tasks.start_soon(threads.run, meeting.wait)
+                tasks.start_soon(meet)
+    assert sorted(met) == [0, 0, 0, 1, 1, 1]
 
 
 async def test_who_gives_up_leaves_a_thread_behind_that_still_counts() -> None:

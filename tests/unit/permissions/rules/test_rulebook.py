@@ -252,13 +252,13 @@ def test_what_is_below_a_root_is_allowed(path: str) -> None:
 
 
 def test_a_root_that_is_a_link_is_allowed_by_both_of_its_names() -> None:
-    for path in ("/work/x", "/data/w/x", "x"):
+    for path in ("/shop/x", "/data/w/x", "x"):
         found = verdict(
-            ROOT_RULE, "read", {"path": path}, roots=["/work"], links={"/work": "/data/w"}
+            ROOT_RULE, "read", {"path": path}, roots=["/shop"], links={"/shop": "/data/w"}
         )
         assert found.effect is Ruling.ALLOW
     found = verdict(
-        ROOT_RULE, "read", {"path": "/data/x"}, roots=["/work"], links={"/work": "/data/w"}
+        ROOT_RULE, "read", {"path": "/data/x"}, roots=["/shop"], links={"/shop": "/data/w"}
     )
     assert found.effect is Ruling.ASK
 
