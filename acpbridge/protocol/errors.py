@@ -51,6 +51,20 @@ def _meaning(message: str, data: Any) -> str:
     return f"{message}: {shorten(text, REASON_LIMIT)}"
 
 
+def answer_problem(message: Mapping[str, Any]) -> str | None:
+    """Return in what an answer breaks the protocol, None if in nothing."""
+    error = message.get("error")
+    if message.get("jsonrpc") != "2.0":
+        return "jsonrpc is not 2.0"
+    if error is None:
+        return None if "result" in message else "it has neither a result nor an error"
+    if message.get("result") is not None:
+        return "it has a result and an error"
+    if not isinstance(error, dict) or type(error.get("code")) is not int:
+        return "its error has no code"
+    return None if isinstance(error.get("message"), str) else "its error has no message"
+
+
 def broken_answer(message: str, code: str = "invalid_message", **data: Any) -> BridgeError:
     """Return the error for whoever waits for an answer that is broken."""
     hint = (

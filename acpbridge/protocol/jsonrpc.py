@@ -21,7 +21,7 @@ from acpbridge.errors import INVALID_REQUEST, PARSE_ERROR, BridgeError
 from acpbridge.protocol import strict
 from acpbridge.protocol.encoded import Encoded
 from acpbridge.protocol.envelope import early, lenient
-from acpbridge.protocol.errors import broken_answer, read_error, wire_error
+from acpbridge.protocol.errors import answer_problem, broken_answer, read_error, wire_error
 from acpbridge.protocol.framing import DEFAULT_LIMIT, HEAD, LineSplitter, TooLong
 
 # The method whose lines a bridge relays unread but for their envelope.
@@ -328,7 +328,7 @@ class Peer:
             return Noise("an answer to an unknown id", line[:200])
         request = self._pending.pop(number)
         error = message.get("error")
-        problem = _answer_problem(message)
+        problem = answer_problem(message)
         if problem is not None:
             text = f"The answer to {request.method} is broken: {problem}."
             return Answer(number, error=broken_answer(text, **_kept(message)))
@@ -385,19 +385,6 @@ def _is_id(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _answer_problem(message: Mapping[str, Any]) -> str | None:
-    error = message.get("error")
-    if message.get("jsonrpc") != "2.0":
-        return "jsonrpc is not 2.0"
-    if error is None:
-        return None if "result" in message else "it has neither a result nor an error"
-    if message.get("result") is not None:
-        return "it has a result and an error"
-    if not isinstance(error, dict) or type(error.get("code")) is not int:
-        return "its error has no code"
-    return None if isinstance(error.get("message"), str) else "its error has no message"
 
 
 def _kept(message: Mapping[str, Any]) -> dict[str, Any]:
