@@ -30,6 +30,7 @@ from acpbridge.router.api import (
     SessionFollowing,
     Span,
 )
+from acpbridge.router.toolcall import ToolRequest
 
 
 class RemoteRouter:
@@ -165,6 +166,11 @@ class RemoteRouter:
             question, option=option_id, effect=effect, note=note, confirm=confirm
         )
         return dict(decision)
+
+    async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
+        """Serve one call of a session tool; see `RouterApi.tool`."""
+        del requester
+        return dict(await self._client.call(request.METHOD, **request.write()))
 
     async def grants(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the grants; see `RouterApi.grants`."""

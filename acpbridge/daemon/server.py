@@ -51,6 +51,7 @@ from acpbridge.router.api import (
     Span,
 )
 from acpbridge.router.authorize import Action, Target, authorize
+from acpbridge.router.toolcall import REQUESTS, ToolRequest
 from acpbridge.transport.connection import Connection
 from acpbridge.transport.faulty import faulty
 from acpbridge.transport.tasks import background
@@ -190,6 +191,7 @@ class _Client:
             "kill": self._kill,
             "watch": self._watch,
             **{name: partial(self._of_people, call) for name, call in gate.CALLS.items()},
+            **{name: partial(self._tool, request) for name, request in REQUESTS.items()},
             "stop": self._stop,
         }
 
@@ -325,6 +327,9 @@ class _Client:
 
     async def _of_people(self, call: gate.GateCall, params: Mapping[str, Any]) -> dict[str, Any]:
         return await call(self._router, self._who, params)
+
+    async def _tool(self, tool: type[ToolRequest], params: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._router.tool(tool.read(params), self._who)
 
     async def _stop(self, params: Mapping[str, Any]) -> dict[str, Any]:
         authorize(Action.STOP_DAEMON, self._who, Target())

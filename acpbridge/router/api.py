@@ -13,6 +13,7 @@ from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import CancelRung, Outcome, SessionState
 from acpbridge.model.settings import Settings
+from acpbridge.router.toolcall import ToolRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +381,14 @@ class RouterApi(Protocol):
         Raises:
             BridgeError: `invalid_option`, `confirmation_needed` unless `confirm` names a doubtful
                 option once more, `already_resolved`, `no_such_question`.
+        """
+        ...
+
+    async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
+        """Serve one call of a session tool; return its result.
+
+        Raises:
+            BridgeError: what the tool's own contract names; `permission_denied`.
         """
         ...
 

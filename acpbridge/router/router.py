@@ -4,6 +4,7 @@ Accepting, ending, looking and asking have a module each; here are the tasks tha
 what a session is made with.
 """
 
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -41,10 +42,12 @@ from acpbridge.router.looking import Looking
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
 from acpbridge.router.restarting import Restarting
+from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector, Surroundings
+from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
 
@@ -75,6 +78,8 @@ class Router(Owner):
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
         self._presence = Presence()
+        roster = Roster(self._directory, around.config)
+        self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {AgentsRequest: roster.agents}
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -256,6 +261,16 @@ class Router(Owner):
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         """Take note of a decision; the broker calls it."""
         self._questions.decided(request, decision)
+
+    # ---- Tools of a main agent ----
+
+    def tools(self) -> Collection[type[ToolRequest]]:
+        """Return the tools that are served."""
+        return self._tools.keys()
+
+    async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
+        """Serve one call of a session tool; see `RouterApi.tool`."""
+        return await self._tools[type(request)](request, requester)
 
     # ---- Making sessions ----
 

@@ -446,13 +446,14 @@ async def world(
     runtime: Runtime | None = None,
     patience: float = PATIENCE,
     more: Mapping[str, Any] | None = None,
+    config: Config | None = None,
     **definition: Any,
 ) -> AsyncIterator[World]:
     clock, runtime = SteppedClock(), runtime or Runtime()
     cwd = path / "work"
     cwd.mkdir(exist_ok=True)
-    agents = {FAKE: AgentDefinition(id=FAKE, command=("fake",), **definition)}
-    config = Config(agents=agents, limits=limits)
+    fake = AgentDefinition(id=FAKE, command=("fake",), **definition)
+    config = config or Config(agents={FAKE: fake}, limits=limits)
     audit = Audit.open(path / "audit.jsonl", boot_id="b", clock=clock, faults=faults)
     made: list[Router] = []
 
@@ -489,7 +490,7 @@ async def world(
                 around = Surroundings(
                     daemon=DaemonInfo(1, "epoch", "now", "0", str(path), "", "shim"),
                     config=lambda: config,
-                    default_agent=lambda env, cwd: agents[FAKE],
+                    default_agent=lambda env, cwd: fake,
                     learn=learned.append,
                     notices=lambda: ["look here"],
                 )

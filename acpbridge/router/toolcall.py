@@ -1,0 +1,65 @@
+"""The session tools as requests: what a main agent may ask, and the one way in which it is asked.
+
+Each tool is one class. Its fields are the parameters in camelCase, its `METHOD` the name of the
+call on the control socket; the answer is the JSON object that its face shows. A new tool is a class
+here and a handler in the router, and nothing in between.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.requesters import Requester
+
+
+class ToolRequest(BaseModel):
+    """What one call of a tool asks; frozen, and no field of it is unknown."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+    METHOD: ClassVar[str]
+
+    @classmethod
+    def read(cls, params: Mapping[str, Any]) -> "ToolRequest":
+        """Return the request that the params of a call hold.
+
+        Raises:
+            BridgeError: `invalid_params`, naming the field.
+        """
+        try:
+            return cls.model_validate(params)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or cls.METHOD
+            raise BridgeError("invalid_params", f"{where}: {first['msg']}.") from None
+
+    def write(self) -> dict[str, Any]:
+        """Return the params of the call; the inverse of `read`."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+R = TypeVar("R", bound=ToolRequest)
+
+ToolHandler = Callable[[R, Requester], Awaitable[dict[str, Any]]]
+"""Serves the requests of one class, in the router."""
+
+
+class AgentsRequest(ToolRequest):
+    """Which agents may be spoken to or started from here (`agents_list`)."""
+
+    METHOD: ClassVar[str] = "tool/agents"
+
+
+REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
+    request.METHOD: request for request in (AgentsRequest,)
+}
+"""All of them, by the name of their call."""
