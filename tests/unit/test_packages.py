@@ -24,6 +24,7 @@ PACKAGES = {
     "click": "click",
     "rich": "rich",
     "markdown-it-py": "markdown_it",
+    "mcp": "mcp",
 }
 
 
