@@ -7,7 +7,9 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from acpbridge.config.delegation import Acp
 from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.delegation import Delegation
 from acpbridge.model.keys import AgentId
 
 # Of every section: a key that is not known is an error, and all keys come in camelCase.
@@ -40,6 +42,9 @@ class Limits(BaseModel):
         max_processes_per_session: living processes of one session's tree, the same.
         stall_seconds: a turn without an update for so long fails, unless a tool runs or a question
             is open. 0: no limit.
+        max_concurrent_subagents: Python agents that others have started and that run at once.
+        max_queued_spawns: children that may wait for a place.
+        run_timeout_seconds: of a spawned turn for which nothing else is said. 0: no limit.
     """
 
     model_config = STRICT | ConfigDict(populate_by_name=True)
@@ -58,6 +63,9 @@ class Limits(BaseModel):
     max_rss_mb: _CountOrNone = 0
     max_processes_per_session: _CountOrNone = 0
     stall_seconds: Annotated[float, Field(strict=True, ge=0, le=86400, allow_inf_nan=False)] = 0.0
+    max_concurrent_subagents: _Count = 8
+    max_queued_spawns: _CountOrNone = 100
+    run_timeout_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = 0
 
 
 class DaemonSettings(BaseModel):
@@ -98,6 +106,8 @@ class Config:
         warnings: what is allowed and yet worth saying.
         path: the file it came from, "" where there is none.
         daemon: how it lives.
+        acp: which external agents may be started.
+        delegation: what sessions of an agent without an entry may start.
     """
 
     agents: Mapping[AgentId, AgentDefinition] = field(default_factory=dict)
@@ -107,6 +117,8 @@ class Config:
     warnings: tuple[str, ...] = ()
     path: str = ""
     daemon: DaemonSettings = field(default_factory=DaemonSettings)
+    acp: Acp = field(default_factory=Acp)
+    delegation: Delegation = field(default_factory=Delegation)
 
     @property
     def default(self) -> AgentDefinition | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from acpbridge.model.delegation import Delegation
 from acpbridge.model.keys import AgentId
 from acpbridge.model.settings import Settings
 
@@ -153,6 +154,7 @@ class AgentDefinition:
         client_fs_write: whether it may ask the bridge to write files for it.
         client_terminal: whether it may ask the bridge to run commands for it.
         facts: what the catalogue knows of the program.
+        delegation: what its sessions may start.
         default: whether it is the one that runs when none is named.
     """
 
@@ -177,6 +179,7 @@ class AgentDefinition:
     client_fs_write: bool = False
     client_terminal: bool = False
     facts: AgentFacts = UNKNOWN_FACTS
+    delegation: Delegation = field(default_factory=Delegation)
     default: bool = False
 
     @property

@@ -110,7 +110,9 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
-        spawning = Spawning(self._directory, self._accepting, self._around.config)
+        spawning = Spawning(
+            self._directory, self._accepting, self._around.config, self._services.ids
+        )
         self._tools[SpawnRequest] = spawning.spawn
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
