@@ -154,7 +154,7 @@ async def test_row_26_what_a_grant_allows_is_denied_if_it_is_revoked_before_that
             if point == "permission.recorded":
                 at.broker._grants.revoke("q1")
 
-        at.faults = revoked
+        at.at_point = revoked
         await at.ask(command(id="q2"))
         assert at.returned["q2"] == Decision(Effect.DENY, "reject", Reason.GRANT_ENDED)
         said = [(r["decision"], r["reason"]) for r in at.records()[3:]]
