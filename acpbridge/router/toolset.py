@@ -8,12 +8,14 @@ from typing import Final
 
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
+from acpbridge.router.tooling import ToolsRequest
 
 REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     request.METHOD: request
     for request in (
         AgentsRequest,
         SpawnRequest,
+        ToolsRequest,
     )
 }
 """All of them."""
