@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr
 from pydantic_core import PydanticCustomError
 
 from acpbridge.config import catalogue, environment, recognise, servers, yamltext
 from acpbridge.config.delegation import Acp, Subagents
-from acpbridge.config.servers import Word
+from acpbridge.config.shape import Word, shaped
 from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, Notify
+from acpbridge.config.tools import Tools
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
@@ -66,6 +67,10 @@ class _ClientCapabilities(_Strict):
     terminal: StrictBool = False
 
 
+class _Tools(_Strict):
+    sessions: StrictBool = False
+
+
 class _Agent(_Strict):
     id: Word | None = None
     name: StrictStr = ""
@@ -85,6 +90,7 @@ class _Agent(_Strict):
     mcp_servers: list[servers.McpServer] = Field(default_factory=list)
     client_capabilities: _ClientCapabilities = Field(default_factory=_ClientCapabilities)
     subagents: Subagents = Field(default_factory=Subagents)
+    tools: _Tools = Field(default_factory=_Tools)
 
 
 class _Defaults(_Strict):
@@ -116,6 +122,7 @@ class _File(_Strict):
     daemon: DaemonSettings = Field(default_factory=DaemonSettings)
     acp: Acp = Field(default_factory=Acp)
     notify: Annotated[_Notify, BeforeValidator(_notify)] = Field(default_factory=_Notify)
+    tools: Tools = Field(default_factory=Tools)
 
 
 def schema() -> dict[str, Any]:
@@ -135,10 +142,7 @@ def load(text: str, name: str, home: str) -> Config:
         BridgeError: `config_error`, with file, line and key.
     """
     source = yamltext.read(text, name)
-    try:
-        file = _File.model_validate(source.value)
-    except ValidationError as error:
-        raise servers.first_problem(source, error) from None
+    file = shaped(source, _File, source.value)
     agents = _agents(source, file.agents, home)
     return Config(
         agents=agents,
@@ -150,6 +154,7 @@ def load(text: str, name: str, home: str) -> Config:
         daemon=file.daemon,
         acp=file.acp,
         delegation=file.agents.defaults.subagents.over(Subagents()),
+        tools=file.tools,
     )
 
 
@@ -211,6 +216,7 @@ def _definition(
         client_fs_read=agent.client_capabilities.fs.read_text_file,
         client_fs_write=agent.client_capabilities.fs.write_text_file,
         client_terminal=agent.client_capabilities.terminal,
+        session_tools=agent.tools.sessions,
         default=agent.default,
     )
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from acpbridge.config.delegation import Acp
+from acpbridge.config.tools import Tools
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.delegation import Delegation
 from acpbridge.model.keys import AgentId
@@ -45,6 +46,7 @@ class Limits(BaseModel):
         max_concurrent_subagents: Python agents that others have started and that run at once.
         max_queued_spawns: children that may wait for a place.
         run_timeout_seconds: of a spawned turn for which nothing else is said. 0: no limit.
+        max_hops: how often one message goes on from agent to agent.
     """
 
     model_config = STRICT | ConfigDict(populate_by_name=True)
@@ -66,6 +68,7 @@ class Limits(BaseModel):
     max_concurrent_subagents: _Count = 8
     max_queued_spawns: _CountOrNone = 100
     run_timeout_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = 0
+    max_hops: Annotated[_Count, Field(le=10)] = 5
 
 
 class DaemonSettings(BaseModel):
@@ -108,6 +111,7 @@ class Config:
         daemon: how it lives.
         acp: which external agents may be started.
         delegation: what sessions of an agent without an entry may start.
+        tools: what agents reach of one another's sessions.
     """
 
     agents: Mapping[AgentId, AgentDefinition] = field(default_factory=dict)
@@ -119,6 +123,7 @@ class Config:
     daemon: DaemonSettings = field(default_factory=DaemonSettings)
     acp: Acp = field(default_factory=Acp)
     delegation: Delegation = field(default_factory=Delegation)
+    tools: Tools = field(default_factory=Tools)
 
     @property
     def default(self) -> AgentDefinition | None:

@@ -30,6 +30,7 @@ class PromptRequest:
         wishes: what is chosen as well if the agent offers it.
         mcp_servers: for the agent, if this prompt starts its process; in memory only.
         fresh: whether it may go on without the earlier conversation, where that is lost.
+        announces: id of the completion in the outbox that this prompt tells of, "" for none.
     """
 
     requester: Requester
@@ -47,3 +48,4 @@ class PromptRequest:
     wishes: Settings = field(default_factory=Settings)
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     fresh: bool = False
+    announces: str = ""

@@ -183,6 +183,9 @@ class Spawning:
             idempotency_key=request.idempotency_key,
             settings=rules.chosen(request),
             wishes=self._wishes(target, parent),
+            deliver_to=_who_hears(request, parent),
+            provenance=_provenance(parent),
+            task=request.task,
             birth=Birth(
                 request.label,
                 request.task_name,
@@ -271,3 +274,19 @@ class Spawning:
         if child is not None and self._accepting.waits(child):
             parts.append("It waits for a place (limits.maxProcesses); that counts as no limit.")
         return " ".join(parts)
+
+
+def _who_hears(request: SpawnRequest, parent: Session | None) -> SessionKey | None:
+    """Return whose session hears of the child's end; nobody's is named by a request."""
+    return parent.key if parent is not None and request.expects_completion_message else None
+
+
+def _provenance(parent: Session | None) -> dict[str, Any]:
+    """Return what kind of message the task is, as the log keeps it."""
+    if parent is None:
+        return {}
+    return {
+        "kind": "inter_session",
+        "sourceSessionKey": str(parent.key),
+        "sourceTool": "sessions_spawn",
+    }

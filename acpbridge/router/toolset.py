@@ -6,14 +6,18 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
+from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
+from acpbridge.router.tooling import ToolsRequest
 
 REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     request.METHOD: request
     for request in (
         AgentsRequest,
         SpawnRequest,
+        SendRequest,
+        ToolsRequest,
     )
 }
 """All of them."""
