@@ -6,6 +6,7 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
+from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
 from acpbridge.router.tooling import ToolsRequest
@@ -15,6 +16,7 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     for request in (
         AgentsRequest,
         SpawnRequest,
+        SendRequest,
         ToolsRequest,
     )
 }
