@@ -53,7 +53,7 @@ class Child:
         sender_id: who began it.
         sender_name: for people.
         compress: the caller's automatic compression, None for none.
-        spawn: calls further ones; None: it may not.
+        manager: calls further ones; None: it may not.
         interactive: whether it waits for its caller after an answer.
         key: its session key.
     """
@@ -69,7 +69,7 @@ class Child:
     sender_id: str = ""
     sender_name: str = ""
     compress: Any = None
-    spawn: SpawnAgent | None = None
+    manager: "SubAgentManager | None" = None
     interactive: bool = False
     key: str = ""
 

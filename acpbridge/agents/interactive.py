@@ -156,8 +156,10 @@ class Conversations:
         active = self._active.pop((caller, role), None)
         if active is None:
             return Unloaded(found=False)
+        problem = ""
         with anyio.CancelScope(shield=True):
-            return Unloaded(found=True, problem=await _end(active))
+            problem = await _end(active)
+        return Unloaded(found=True, problem=problem)
 
 
 async def _turn(active: _Active, message: InboundMessage, backend: Backend) -> OutboundMessage:

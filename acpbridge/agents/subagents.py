@@ -17,13 +17,14 @@ from acpbridge.agents.calls import (
     InnerCall,
     InnerSession,
     RunRegistry,
+    SubAgentManager,
 )
 from acpbridge.agents.interactive import Backend, Conversations, cancelled, let_go
 from acpbridge.agents.preparing import SUB_AGENT, UNLOAD_SUB_AGENT, Caller, prepare
-from acpbridge.agents.spawning import interactive, none_active
+from acpbridge.agents.spawning import SpawnAdapter, interactive, none_active
 from acpbridge.agents.unlisted import Unlisted
 from acpbridge.errors import BridgeError
-from acpbridge.model.inbound import InboundMessage
+from acpbridge.model.inbound import WORKSPACE_ROOT, InboundMessage
 from acpbridge.model.outbound import OutboundMessage
 from acpbridge.model.sessions import Outcome
 
@@ -162,7 +163,6 @@ class _Loop:
             caller = Caller(child.key, child.tools, child.chain, child.compress)
             self._below = SubAgents(caller, self._house)
             self._below.begin()
-            child = replace(child, spawn=self._below.answer)
         self._child = child
         self._messages = self._house.engine.begin(child)
 
@@ -186,7 +186,8 @@ class _Loop:
         with anyio.CancelScope() as scope:
             async with self._session.turn(message.content, scope.cancel) as turn:
                 try:
-                    answered = await self._house.engine.run(self._child, self._messages)
+                    child = replace(self._child, manager=self._manager(message))
+                    answered = await self._house.engine.run(child, self._messages)
                 except anyio.get_cancelled_exc_class():
                     turn.end(Outcome.CANCELLED)
                     raise
@@ -194,6 +195,13 @@ class _Loop:
                 turn.end(_outcome(error), error, answered.answer.content)
                 return answered
         return Answered(cancelled(message))
+
+    def _manager(self, cause: InboundMessage) -> SubAgentManager | None:
+        below = self._below
+        if below is None:
+            return None
+        where = cause.metadata.get(WORKSPACE_ROOT, "")
+        return SpawnAdapter(below.answer, cause, self._child.agent_path, where, below.unload)
 
     async def consolidate(self) -> None:
         """Keep what was learnt, if it has a memory."""

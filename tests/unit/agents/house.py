@@ -95,11 +95,9 @@ class Scripted:
             case "fail":
                 error = BridgeError("turn_failed", rest or "The model gave no answer.")
             case "call":
-                assert child.spawn is not None, "it may call nobody"
+                assert child.manager is not None, "it may call nobody"
                 role, _, task = rest.partition(" ")
-                said = await SpawnAdapter(child.spawn, CAUSE, child.agent_path).run_sub_agent(
-                    task, "", (), NOTHING, role
-                )
+                said = await child.manager.run_sub_agent(task, "", (), NOTHING, role)
                 rest, error = said.content, said.error
             case _:
                 await anyio.lowlevel.checkpoint()

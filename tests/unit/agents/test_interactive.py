@@ -1,7 +1,7 @@
 """Conversations with sub-agents: one for each caller and role, ended in order (1-1 to 1-12)."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -79,8 +79,8 @@ async def test_1_3_the_assistants_message_stands_in_the_conversation_exactly_onc
     async with run_of(house(engine)) as agents:
         for text in ("one", "two", "three"):
             await say(agents, text)
-    whos = [who for who, _ in engine.seen[-1]]
-    assert whos == ["system", "user", "assistant", "user", "assistant", "user"]
+    order = [who for who, _ in engine.seen[-1]]
+    assert order == ["system", "user", "assistant", "user", "assistant", "user"]
 
 
 async def test_1_3_to_wait_for_its_caller_is_not_to_wait_for_a_person() -> None:
@@ -332,9 +332,10 @@ async def test_a_child_that_a_person_killed_is_not_followed_by_another_in_silenc
 async def test_1_6_the_end_of_the_callers_run_ends_all_its_conversations(ending: str) -> None:
     engine, registry = Scripted(), Registered()
     shared = house(engine, registry=registry)
+    agents = run_of(shared)
     with anyio.CancelScope() as scope:
         try:
-            async with run_of(shared) as agents:
+            async with agents:
                 await say(agents, "one")
                 await say(agents, "two", "critic")
                 if ending == "error":
@@ -399,10 +400,9 @@ async def test_1_6_whoever_it_has_called_itself_is_ended_with_a_conversation() -
     shared = house(engine, registry=registry)
     async with run_of(shared) as agents:
         await say(agents, "one")
-        below = replace(engine.children[0])
-        assert below.spawn is not None
+        below = engine.children[0]
         params = {"task": "deep", "role": "critic", "interactive": True}
-        await sub_agent(interactive_manager(below.spawn, below.agent_path), ROLES, params)
+        await sub_agent(below.manager, ROLES, params)
         assert shared.conversations.roles(below.key) == ("critic",)
         await say(agents, "two")  # a turn more, and it is still there
         assert shared.conversations.roles(below.key) == ("critic",)
@@ -410,12 +410,6 @@ async def test_1_6_whoever_it_has_called_itself_is_ended_with_a_conversation() -
         assert shared.conversations.roles(below.key) == ()
     closed = [line for line in registry.lines if line.startswith("close")]
     assert closed == ["close key-2", "close key-1"]
-
-
-def interactive_manager(spawn: Any, path: str) -> Any:
-    from acpbridge.agents.spawning import SpawnAdapter
-
-    return SpawnAdapter(spawn, CAUSE, path)
 
 
 async def test_1_7_nothing_of_a_conversation_is_anywhere_but_in_memory() -> None:

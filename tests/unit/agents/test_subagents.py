@@ -174,7 +174,7 @@ async def test_0_8_a_child_is_made_ready_by_its_role_and_its_caller() -> None:
     assert child.chain.entries == ("main", "main/reviewer")
     assert child.compress is compress
     assert child.capabilities.max_iterations == 100
-    assert child.spawn is None
+    assert child.manager is None
     assert (child.channel, child.chat_id, child.sender_id) == ("telegram", "-100", "7")
     assert child.origin == DeliveryContext(Address.im("telegram", "-100"), "second", "9")
     assert SessionKey.parse(child.key).kind == "subagent"
@@ -227,8 +227,8 @@ async def test_1_10_what_is_not_given_to_a_child_it_cannot_do() -> None:
     able = await child_of(everything, ("Read", "send_message", "SubAgent"))
     assert able.capabilities == everything
     assert able.tools.names() == ["Read", "SubAgent", "UnloadSubAgent", "send_message"]
-    assert able.spawn is not None
-    assert able.spawn is not nothing.spawn
+    assert able.manager is not None
+    assert nothing.manager is None
 
 
 def test_1_10_a_message_that_says_nothing_of_rights_gives_none() -> None:
