@@ -130,6 +130,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         EXIT_FAILURE,
         "End a child, or raise limits.maxDepth or limits.maxChildrenPerSession.",
     ),
+    "team_disabled": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Ask without mode background, or give a team processor."
+    ),
     "already_resolved": ErrorKind(
         INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: what it says of the question stands."
     ),
