@@ -1,7 +1,7 @@
 """Sessions, turns and runs: their states and their stored records."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -107,6 +107,9 @@ class SessionRecord:
         additional_directories: further roots, absolute.
         auth_source: where the agent's login comes from, `unknown` unless it was told.
         definition: snapshot of the definition it was opened with, JSON.
+        label: a short title that who spawned it gave; "" for none.
+        task_name: a handle by which who spawned it knows it; "" for none.
+        cleanup: `delete` to archive it once its end was announced, else `keep`.
     """
 
     key: SessionKey
@@ -128,11 +131,60 @@ class SessionRecord:
     additional_directories: tuple[str, ...] = ()
     auth_source: str = "unknown"
     definition: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+    task_name: str = ""
+    cleanup: str = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What is said of a session that a spawn makes, besides its first prompt.
+
+    Attributes:
+        label: a short title.
+        task_name: a handle by which who spawns it knows it.
+        cleanup: as in its record.
+        resume: the agent's own id of a conversation that it takes up; "" for a new one.
+    """
+
+    label: str = ""
+    task_name: str = ""
+    cleanup: str = "keep"
+    resume: str = ""
+
+    def put_on(self, record: SessionRecord) -> SessionRecord:
+        """Return the record of the session, new so far, with what is said of it."""
+        return replace(
+            record,
+            label=self.label,
+            task_name=self.task_name,
+            cleanup=self.cleanup,
+            agent_session_id=self.resume or None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One accepted piece of work; `outcome` is None while it is under way."""
+    """One accepted piece of work; `outcome` is None while it is under way.
+
+    Attributes:
+        run_id: of it alone.
+        session: where it is done.
+        requested_by: a short name of who asked.
+        accepted_at: ISO 8601, UTC.
+        origin: address that the request first came from.
+        correlation_id: joins the records of one piece of work.
+        idempotency_key: a second request with the same key is the same run.
+        task: what was asked, its beginning.
+        requested_by_key: key of the session that asked, "" for a person.
+        deliver_to: key of the session that hears of its end, "" for nobody.
+        pulled: whether that one fetches its completions, and is never prompted with them.
+        outcome: how it ended.
+        stop_reason: of its turn.
+        error: `{code, message, hint, data}` of one that failed.
+        ended_at: ISO 8601, UTC.
+        usage: what the agent said that it used; None: it did not say.
+    """
 
     run_id: str
     session: SessionKey
@@ -141,7 +193,12 @@ class RunRecord:
     origin: str = ""
     correlation_id: str = ""
     idempotency_key: str = ""
+    task: str = ""
+    requested_by_key: str = ""
+    deliver_to: str = ""
+    pulled: bool = False
     outcome: Outcome | None = None
     stop_reason: str | None = None
     error: Mapping[str, Any] | None = None
     ended_at: str | None = None
+    usage: Mapping[str, Any] | None = None

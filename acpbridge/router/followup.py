@@ -7,7 +7,7 @@ close its own wrapper and go on as if we spoke.
 import re
 from typing import Final
 
-from acpbridge.model.delegations import InboxMessage
+from acpbridge.model.inbox import InboxMessage
 
 _BACKTICKS: Final = re.compile("`{3,}")
 

@@ -19,7 +19,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.delegations import ChatRequest, InboxMessage, InboxStatus, ReplyEvent
+from acpbridge.model.inbox import ChatRequest, InboxMessage, InboxStatus, ReplyEvent
 from acpbridge.router.answers import extract_call_response
 from acpbridge.router.followup import failure_prompt
 from acpbridge.router.processor import AgentCaller, InboxStore, TeamProcessor

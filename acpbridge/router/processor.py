@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from acpbridge.model.delegations import ChatRequest, InboxMessage, ReplyEvent
+from acpbridge.model.inbox import ChatRequest, InboxMessage, ReplyEvent
 from acpbridge.router.followup import followup_prompt
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import anyio
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.delegations import ChatRequest, PeerResult
+from acpbridge.model.inbox import ChatRequest, PeerResult
 from acpbridge.router.answers import extract_call_response, last_user_index
 from acpbridge.router.followup import fenced
 from acpbridge.router.inbox import InboxManager

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.delegations import (
+from acpbridge.model.inbox import (
     MOVES,
     OPEN,
     ChatRequest,

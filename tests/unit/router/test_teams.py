@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.delegations import ChatRequest, InboxStatus, PeerResult
+from acpbridge.model.inbox import ChatRequest, InboxStatus, PeerResult
 from acpbridge.router.teams import Teams
 from tests.unit.router.test_inbox import Caller, Processor
 from tests.unit.router.world import PATIENCE, refused, until
