@@ -163,6 +163,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "dispatch_failed": ErrorKind(
         INTERNAL_ERROR, EXIT_FAILURE, "Look at the session that it names, and spawn again."
     ),
+    "team_disabled": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Ask without mode background, or give a team processor."
+    ),
     "send_loop": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Answer with what is known, instead of asking on."
     ),
