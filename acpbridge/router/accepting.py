@@ -141,10 +141,12 @@ class Accepting:
         with anyio.CancelScope(shield=True):
             try:
                 run = await self._put_on_record(session, requester, request, key, new=new)
-                spawned = request.birth is not None
-                await self._check_still_wanted(session, run, caller, spawned=spawned)
-            except BaseException:
+                await self._check_still_wanted(session, run, caller)
+            except BaseException as error:
                 session.inbox.release(weight(request.content))
+                ended = isinstance(error, BridgeError) and error.code == "session_closed"
+                if request.birth is not None and ended:
+                    raise _not_admitted(session) from None
                 raise
         if action is Action.SEND and not self._owns(asking, session):
             caller = None  # what is sent to a peer does not end with the turn that sent it
@@ -309,7 +311,7 @@ class Accepting:
         self._services.scribe.put(lambda: self._services.ledger.put_session(closed))
 
     async def _check_still_wanted(
-        self, session: Session, record: RunRecord, caller: Turn | None, *, spawned: bool
+        self, session: Session, record: RunRecord, caller: Turn | None
     ) -> None:
         """Give a run its outcome whose session, or whose caller, was ended while it was stored."""
         unwanted = caller is not None and caller.cancelling
@@ -320,10 +322,7 @@ class Accepting:
             record.run_id, Outcome.CANCELLED, "cancelled", None, now
         )
         self._check_running()
-        try:
-            session.check_open()
-        except BridgeError as error:
-            raise _not_admitted(session, error) if spawned else error from None
+        session.check_open()
         raise BridgeError("request_cancelled", "The turn that asked for it was cancelled.")
 
     def _submit(
@@ -367,7 +366,7 @@ class Accepting:
         return RunReceipt(session.key, run.run_id, after, str(session.key.agent), warnings)
 
 
-def _not_admitted(session: Session, why: BridgeError) -> BridgeError:
+def _not_admitted(session: Session) -> BridgeError:
     """Return the error for a session that was made, and ended before its first turn was taken."""
-    message = f"{session.key} was made, and its first turn was not taken: {why.message}"
+    message = f"{session.key} was made and ended; its first turn was not taken."
     return BridgeError("dispatch_failed", message, data={"childSessionKey": str(session.key)})
