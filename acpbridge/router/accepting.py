@@ -177,8 +177,11 @@ class Accepting:
         """Settle how a main session is run that is prompted for the first time."""
         config = self._around.config()
         definition = config.agents.get(session.key.agent, session.definition)
-        caller = "" if asking is None else asking.record.cwd
-        cwds = (request.cwd, caller, request.caller_cwd)
+        cwds = (request.cwd, request.caller_cwd)
+        if asking is not None:
+            # An agent does not choose where others work: only where a person has its family do so.
+            top = self._directory.get(asking.record.lineage.root or asking.key) or asking
+            cwds = (top.record.cwd,)
         made = mains.housed(session, definition, config.revision, cwds, self._make)
         self._directory.add(made)
         return made
