@@ -147,7 +147,7 @@ class Sending:
             return {"status": "cancelled", **of_run}
         if result.outcome is not Outcome.COMPLETED:
             return {**_failed(result), **of_run, "sentBeforeError": True}
-        text = await final_text(self._services.log, receipt.key, receipt.run_id, receipt.after)
+        text = await final_text(self._services.log, receipt.key, receipt.run_id)
         if not text.strip():
             message = "The turn ended, and nothing visible was said in it."
             return {"status": "no_reply", **of_run, "message": message}
