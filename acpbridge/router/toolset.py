@@ -9,6 +9,7 @@ from typing import Final
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
+from acpbridge.router.tooling import ToolsRequest
 
 REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     request.METHOD: request
@@ -16,6 +17,7 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         AgentsRequest,
         SpawnRequest,
         SendRequest,
+        ToolsRequest,
     )
 }
 """All of them."""
