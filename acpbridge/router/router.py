@@ -45,7 +45,7 @@ from acpbridge.router.questions import Questions
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
-from acpbridge.router.send import Sending
+from acpbridge.router.send import Sending, Unannounced
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
@@ -130,10 +130,15 @@ class Router(Owner):
         )
         spawning = Spawning(self._directory, self._accepting, self._around.config)
         self._tools[SpawnRequest] = spawning.spawn
-        sending = Sending(
-            self._directory, self._runs, self._services, self._around.config, self._accepting
+        self._sending = Sending(
+            self._directory,
+            self._runs,
+            self._services,
+            self._around.config,
+            self._accepting,
+            Unannounced(),
         )
-        self._tools[SendRequest] = sending.send
+        self._tools[SendRequest] = self._sending.send
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
