@@ -38,6 +38,7 @@ from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
+from acpbridge.router.lookers import look_handlers
 from acpbridge.router.looking import Looking
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
@@ -79,7 +80,10 @@ class Router(Owner):
         self._questions = Questions(self._directory, services)
         self._presence = Presence()
         roster = Roster(self._directory, around.config)
-        self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {AgentsRequest: roster.agents}
+        self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {
+            AgentsRequest: roster.agents,
+            **look_handlers(self._directory, self._looking, self._runs, services),
+        }
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():

@@ -39,6 +39,11 @@ class Runs:
             and not turn.done.is_set()
         ]
 
+    def turn(self, run_id: str) -> Turn | None:
+        """Return the turn of a run that this daemon accepted, None once it is on record as over."""
+        known = self._known.get(run_id)
+        return None if known is None else known[1]
+
     async def result(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run.
 
