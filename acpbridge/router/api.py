@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester
-from acpbridge.model.sessions import CancelRung, Outcome, SessionState
+from acpbridge.model.sessions import Birth, CancelRung, Outcome, SessionState
 from acpbridge.model.settings import Settings
 from acpbridge.router.toolcall import ToolRequest
 
@@ -38,6 +38,8 @@ class RunRequest:
         mcp_servers: more of them for the agent, as `session/new` has them; taken when its process
             starts. In memory only: never stored, and gone with the daemon.
         fresh: go on without the earlier conversation, if the agent cannot take it up.
+        birth: what else is said of the session that a spawn makes; None: this is no spawn. Never
+            read from the wire.
     """
 
     content: tuple[Mapping[str, Any], ...]
@@ -56,6 +58,7 @@ class RunRequest:
     settings: Settings = field(default_factory=Settings)
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     fresh: bool = False
+    birth: Birth | None = None
 
 
 @dataclass(frozen=True, slots=True)

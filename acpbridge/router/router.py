@@ -47,6 +47,8 @@ from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
+from acpbridge.router.spawn import Spawning
+from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.surroundings import Inspector, Surroundings
 from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
 from acpbridge.runtimes.base import SessionSpec
@@ -112,6 +114,8 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
+        spawning = Spawning(self._directory, self._accepting, self._around.config)
+        self._tools[SpawnRequest] = spawning.spawn
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
