@@ -157,4 +157,3 @@ def status_text(row: Mapping[str, Any]) -> str:
     if asked:
         parts.append(f"{asked} questions wait for a person")
     return "; ".join(parts) + "."
-

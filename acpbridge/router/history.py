@@ -1,7 +1,7 @@
 """`sessions_history`: what was said in a session, from the stored copy, a page at a time.
 
-Above is the router, below are the transcript and who reads it. Pages are told apart by the number of
-a message, which never changes; what the agent says meanwhile shifts none of them.
+Above is the router, below are the transcript and who reads it. Pages are told apart by the number
+of a message, which never changes; what the agent says meanwhile shifts none of them.
 """
 
 import json
@@ -119,4 +119,3 @@ def within(rows: list[dict[str, Any]], bound: int) -> list[dict[str, Any]]:
     while kept and (left := left - size_of(rows[kept - 1 : kept])) >= 0:
         kept -= 1
     return rows[kept:]
-

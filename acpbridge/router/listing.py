@@ -10,6 +10,7 @@ from typing import Any, Final
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import agent_id
 from acpbridge.model.requesters import Requester, Role
+from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.finding import channel_of, kind_of, session_id
 from acpbridge.router.history import size_of
@@ -59,10 +60,12 @@ class Listing:
         found = [s for s in visible if of in ("", s.key.agent) and _fits(s, request)]
         if request.active_minutes is not None:
             found = await self._used_within(found, request.active_minutes)
-        found.sort(key=lambda session: session.record.created_at, reverse=True)
+        found.sort(key=lambda session: session.record.created_at)
+        found.reverse()  # of those made in the same moment, too, the one made last comes first
         limit = min(request.limit, MOST_LISTED)
         wanted = found[request.offset : request.offset + limit]
-        rows, size = [], 0
+        rows: list[dict[str, Any]] = []
+        size = 0
         for row in await self.rows(wanted, requester, request.message_limit):
             size += size_of([row])
             if rows and size > SIZE:
@@ -109,9 +112,7 @@ class Listing:
     ) -> dict[str, Any]:
         record, key = session.record, session.key
         parent = record.lineage.parent
-        children = [
-            str(child.key) for child in self._directory.children(key) if child.key != key
-        ]
+        children = [str(child.key) for child in self._directory.children(key)]
         model = record.settings.model or session.definition.settings.model
         return {
             "key": str(key),
@@ -119,12 +120,12 @@ class Listing:
             "agentId": key.agent,
             "kind": kind_of(key),
             "channel": channel_of(key),
-            "label": getattr(record, "label", "") or None,
-            "taskName": getattr(record, "task_name", "") or None,
+            "label": record.label or None,
+            "taskName": record.task_name or None,
             "runtime": record.runtime,
             # Of a parent that it may not see, nobody learns the key.
             "parentSessionKey": None
-            if parent is None or not self._sees(requester, parent)
+            if parent is None or not self._directory.may(Action.SEE, requester, parent)
             else str(parent),
             "spawnDepth": record.lineage.depth,
             "childSessions": children,
@@ -136,9 +137,6 @@ class Listing:
             "endedAt": None if work is None else work.run.ended_at,
             **{name: shown[name] for name in SHARED},
         }
-
-    def _sees(self, requester: Requester, key: Any) -> bool:
-        return any(session.key == key for session in self._directory.visible(requester))
 
     async def _used_within(self, sessions: list[Session], minutes: float) -> list[Session]:
         used = await self._services.ledger.last_used()
@@ -162,11 +160,12 @@ def _fits(session: Session, request: SessionsRequest) -> bool:
         return False
     if request.kinds and kind_of(key) not in request.kinds:
         return False
-    label, task = getattr(record, "label", ""), getattr(record, "task_name", "")
-    if request.label and label != request.label:
+    if request.label and record.label != request.label:
         return False
     words = request.search.casefold()
-    return not words or any(words in text.casefold() for text in (str(key), label, task))
+    return not words or any(
+        words in text.casefold() for text in (str(key), record.label, record.task_name)
+    )
 
 
 def _restricted(requester: Requester) -> dict[str, Any]:

@@ -58,9 +58,7 @@ class Reading:
 
     async def parsed(self, parse: Callable[[], T]) -> T:
         """Return what a function makes of lines, called in a worker thread."""
-        return await anyio.to_thread.run_sync(
-            parse, abandon_on_cancel=True, limiter=self._threads
-        )
+        return await anyio.to_thread.run_sync(parse, abandon_on_cancel=True, limiter=self._threads)
 
     async def last_messages(
         self, session: Session, enough: int, *, tools: bool = False, before: int = 0

@@ -6,6 +6,7 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
+from acpbridge.router.look_requests import HistoryRequest, SessionRequest, SessionsRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
 
@@ -14,6 +15,9 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     for request in (
         AgentsRequest,
         SpawnRequest,
+        SessionsRequest,
+        HistoryRequest,
+        SessionRequest,
     )
 }
 """All of them."""

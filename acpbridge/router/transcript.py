@@ -170,7 +170,12 @@ class _Assembly:
         more: Mapping[str, Any] | None = None,
     ) -> Message:
         message = Message(
-            event["seq"], event["at"], event.get("turn"), role, [text] if text else [], {**(more or {})}
+            event["seq"],
+            event["at"],
+            event.get("turn"),
+            role,
+            [text] if text else [],
+            {**(more or {})},
         )
         self.done.append(message)
         return message

@@ -127,12 +127,12 @@ class Workload:
         return {
             "taskId": work.run.run_id,
             "sessionKey": str(work.session.key),
-            "taskName": _or_none(work.session.record, "task_name"),
+            "taskName": work.session.record.task_name or None,
             "runtime": runtime_of(work.session),
             "status": work.status,
             "deliveryStatus": work.delivery,
             "execution": self._execution(work, questions),
-            "label": _or_none(work.session.record, "label"),
+            "label": work.session.record.label or None,
             "progressSummary": None,
             "terminalSummary": None,
             "terminalOutcome": work.outcome if over else None,
@@ -140,7 +140,7 @@ class Workload:
         }
 
     def run_row(self, work: Work, now: str) -> dict[str, Any]:
-        """Return the row of a run; of its processes nothing, for that takes a look at the kernel."""
+        """Return the row of a run, without its processes: they take a look at the kernel."""
         started = None if work.turn is None else work.turn.started_at
         record = work.session.record
         model = record.settings.model or work.session.definition.settings.model
@@ -148,8 +148,8 @@ class Workload:
             "index": work.index,
             "runId": work.run.run_id,
             "sessionKey": str(work.session.key),
-            "taskName": _or_none(record, "task_name"),
-            "label": _or_none(record, "label"),
+            "taskName": record.task_name or None,
+            "label": record.label or None,
             "task": _or_none(work.run, "task"),
             "status": work.status,
             "deliveryStatus": work.delivery,
