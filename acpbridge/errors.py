@@ -130,6 +130,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         EXIT_FAILURE,
         "End a child, or raise limits.maxDepth or limits.maxChildrenPerSession.",
     ),
+    "nothing_pending": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Go on, or end the turn: there is nothing to wait for."
+    ),
     "already_resolved": ErrorKind(
         INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: what it says of the question stands."
     ),

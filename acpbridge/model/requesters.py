@@ -27,6 +27,7 @@ class Requester:
         uid: of the peer.
         client_id: names the connection, for the audit and for "already answered by".
         origin: the address that the request first came from, if another than the peer's.
+        external: whether it is a client that the bridge does not run, under a key of its own.
     """
 
     role: Role
@@ -35,6 +36,7 @@ class Requester:
     uid: int = 0
     client_id: str = ""
     origin: str = ""
+    external: bool = False
 
     def label(self) -> str:
         """Return a short name for audit lines and answers."""

@@ -3,40 +3,103 @@
 Above is the router, which calls it once; below are the parts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from acpbridge.errors import BridgeError
+from acpbridge.model.requesters import Requester
+from acpbridge.router.awaiting import Awaiting
 from acpbridge.router.changes import Changes
 from acpbridge.router.directory import Directory
+from acpbridge.router.families import Families
 from acpbridge.router.history import History
 from acpbridge.router.listing import Listing
-from acpbridge.router.look_requests import HistoryRequest, SessionRequest, SessionsRequest
+from acpbridge.router.look_requests import (
+    HistoryRequest,
+    RunsRequest,
+    SessionRequest,
+    SessionsRequest,
+    SubagentsRequest,
+    TreeRequest,
+    YieldRequest,
+)
 from acpbridge.router.looking import Looking
+from acpbridge.router.questions import Questions
 from acpbridge.router.reading import Reading
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
+from acpbridge.router.subagents import Kill, Subagents
+from acpbridge.router.surroundings import Inspector, Surroundings
 from acpbridge.router.toolcall import ToolHandler, ToolRequest
+from acpbridge.router.toolset import REQUESTS
 from acpbridge.router.workload import Workload
+from acpbridge.router.yielding import Yielding
+
+Serve = Callable[[ToolRequest, Requester], Awaitable[dict[str, Any]]]
 
 
-def look_handlers(
-    directory: Directory, looking: Looking, runs: Runs, services: Services
-) -> Mapping[type[ToolRequest], ToolHandler[Any]]:
-    """Return the handlers of the tools that look.
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the tools that look stand on, all of it the router's.
 
-    Args:
+    Attributes:
         directory: the sessions that there are.
         looking: the one projection of their state.
         runs: those under way.
+        questions: tells that one was asked.
         services: ledger, log and clock.
+        inspector: what really runs.
+        around: configuration and state directory.
+        kill: ends sessions with all below them.
+        serve: serves a call of any tool.
     """
+
+    directory: Directory
+    looking: Looking
+    runs: Runs
+    questions: Questions
+    services: Services
+    inspector: Inspector
+    around: Surroundings
+    kill: Kill
+    serve: Serve
+
+
+def look_handlers(parts: Parts) -> Mapping[type[ToolRequest], ToolHandler[Any]]:
+    """Return the handlers of the tools that look."""
+    directory, services = parts.directory, parts.services
     reading = Reading(services)
-    workload = Workload(directory, runs, services)
+    workload = Workload(directory, parts.runs, services)
     history = History(directory, services, reading)
-    listing = Listing(directory, looking, services, reading, workload)
-    changes = Changes(directory, looking, reading)
+    listing = Listing(directory, parts.looking, services, reading, workload)
+    changes = Changes(directory, parts.looking, reading)
+    families = Families(directory, parts.looking, services, workload)
+
+    async def dispatch(
+        method: str, params: Mapping[str, Any], requester: Requester
+    ) -> dict[str, Any]:
+        if method not in REQUESTS:
+            raise BridgeError("method_not_found", f"There is no {method} here.")
+        return await parts.serve(REQUESTS[method].read(params), requester)
+
+    subagents = Subagents(
+        directory=directory,
+        services=services,
+        inspector=parts.inspector,
+        around=parts.around,
+        workload=workload,
+        history=history,
+        awaiting=Awaiting(directory, services, parts.questions, workload),
+        kill=parts.kill,
+        dispatch=dispatch,
+    )
     return {
         SessionsRequest: listing.sessions,
         HistoryRequest: history.history,
         SessionRequest: changes.status,
+        YieldRequest: Yielding(directory, workload, dispatch).pause,
+        SubagentsRequest: subagents.serve,
+        TreeRequest: families.tree,
+        RunsRequest: families.runs,
     }

@@ -38,7 +38,7 @@ from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
-from acpbridge.router.lookers import look_handlers
+from acpbridge.router.lookers import Parts, look_handlers
 from acpbridge.router.looking import Looking
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
@@ -84,7 +84,7 @@ class Router(Owner):
         roster = Roster(self._directory, around.config)
         self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {
             AgentsRequest: roster.agents,
-            **look_handlers(self._directory, self._looking, self._runs, services),
+            **look_handlers(self._parts()),
         }
 
     async def _enter(self, stack: AsyncExitStack) -> None:
@@ -118,6 +118,19 @@ class Router(Owner):
         self._tools[SpawnRequest] = spawning.spawn
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
+
+    def _parts(self) -> Parts:
+        return Parts(
+            self._directory,
+            self._looking,
+            self._runs,
+            self._questions,
+            self._services,
+            self._inspector,
+            self._around,
+            kill=self.kill,
+            serve=self.tool,
+        )
 
     def _take_no_more(self) -> None:
         self._accepting.stop()

@@ -6,7 +6,15 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
-from acpbridge.router.look_requests import HistoryRequest, SessionRequest, SessionsRequest
+from acpbridge.router.look_requests import (
+    HistoryRequest,
+    RunsRequest,
+    SessionRequest,
+    SessionsRequest,
+    SubagentsRequest,
+    TreeRequest,
+    YieldRequest,
+)
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
 
@@ -18,6 +26,10 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         SessionsRequest,
         HistoryRequest,
         SessionRequest,
+        YieldRequest,
+        SubagentsRequest,
+        TreeRequest,
+        RunsRequest,
     )
 }
 """All of them."""

@@ -116,13 +116,8 @@ class Workload:
 
     # ---- Rows ----
 
-    def task_row(self, work: Work, questions: Mapping[str, str]) -> dict[str, Any]:
-        """Return the row of a task: what it is, where it stands, what it waits for.
-
-        Args:
-            work: the run.
-            questions: the kind of an open question of each session that has one, by its key.
-        """
+    def task_row(self, work: Work) -> dict[str, Any]:
+        """Return the row of a task: what it is, where it stands, what it waits for."""
         over = work.outcome is not None
         return {
             "taskId": work.run.run_id,
@@ -131,7 +126,7 @@ class Workload:
             "runtime": runtime_of(work.session),
             "status": work.status,
             "deliveryStatus": work.delivery,
-            "execution": self._execution(work, questions),
+            "execution": self._execution(work),
             "label": work.session.record.label or None,
             "progressSummary": None,
             "terminalSummary": None,
@@ -167,14 +162,13 @@ class Workload:
         """Return in how many sessions below one there is still something to do."""
         return sum(one.active for one in self._directory.with_descendants([session])[1:])
 
-    def _execution(self, work: Work, questions: Mapping[str, str]) -> dict[str, Any]:
+    def _execution(self, work: Work) -> dict[str, Any]:
         """Return what a run waits for, if it is anything but its own agent."""
-        turn, key = work.turn, str(work.session.key)
+        turn = work.turn
         if turn is None or work.outcome is not None or work.session.turn is not turn:
             return {}
         if turn.open_questions:
-            kind = "user_input" if questions.get(key) == "elicitation" else "approval"
-            return {"wait": {"kind": kind}}
+            return {"wait": {"kind": "approval"}}
         return {"wait": {"kind": "children"}} if self._directory.asked_by(work.session) else {}
 
     def _error(self, work: Work) -> dict[str, Any] | None:

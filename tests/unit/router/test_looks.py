@@ -8,6 +8,7 @@ from acpbridge.router.look_requests import (
     HistoryRequest,
     SessionRequest,
     SessionsRequest,
+    SubagentsRequest,
 )
 from tests.unit.router.test_router import family
 from tests.unit.router.world import OPERATOR, World, agent_in, world
@@ -60,3 +61,32 @@ async def test_a_status_tells_state_and_version(tmp_path: Path) -> None:
         assert kinds == ["created", "run_completed"]
         again = await stands(w, session_key=str(receipt.key), changes_since=status["stateVersion"])
         assert again["stateChanges"]["events"] == []
+
+
+# ---- subagents ----
+
+
+async def below(w: World, by: Requester, **how: Any) -> dict[str, Any]:
+    return await w.router.tool(SubagentsRequest(**how), by)
+
+
+async def test_subagents_lists_own_descendants_only(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        top, child, grandchild = await family(w)
+        mine = await below(w, agent_in(top))
+        assert [row["sessionKey"] for row in mine["active"]] == [str(child), str(grandchild)]
+        assert [task["status"] for task in mine["tasks"]] == ["running", "running"]
+        (leaf,) = (await below(w, agent_in(child)))["active"]
+        assert leaf["sessionKey"] == str(grandchild)
+        assert leaf["pid"] == w.agent(grandchild).pid
+
+
+async def test_subagents_kill_ends_the_run_and_its_tree(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        top, child, grandchild = await family(w)
+        done = await below(w, agent_in(top), action="kill", target=str(child))
+        assert {one["sessionKey"] for one in done["stopped"]} == {str(child), str(grandchild)}
+        assert done["failed"] == []
+        assert w.session(child).closed
+        assert w.session(grandchild).closed
+        assert not w.session(top).closed
