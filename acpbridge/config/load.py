@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr
 from pydantic_core import PydanticCustomError
 
 from acpbridge.config import catalogue, environment, recognise, servers, yamltext
-from acpbridge.config.servers import Word
+from acpbridge.config.shape import Word, shaped
 from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, Notify
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
@@ -127,10 +127,7 @@ def load(text: str, name: str, home: str) -> Config:
         BridgeError: `config_error`, with file, line and key.
     """
     source = yamltext.read(text, name)
-    try:
-        file = _File.model_validate(source.value)
-    except ValidationError as error:
-        raise servers.first_problem(source, error) from None
+    file = shaped(source, _File, source.value)
     agents = _agents(source, file.agents, home)
     return Config(
         agents=agents,

@@ -29,6 +29,7 @@ class PromptRequest:
         settings: chosen for the session from this prompt on.
         mcp_servers: for the agent, if this prompt starts its process; in memory only.
         fresh: whether it may go on without the earlier conversation, where that is lost.
+        announces: id of the completion in the outbox that this prompt tells of, "" for none.
     """
 
     requester: Requester
@@ -45,3 +46,4 @@ class PromptRequest:
     settings: Settings = field(default_factory=Settings)
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     fresh: bool = False
+    announces: str = ""

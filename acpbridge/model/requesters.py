@@ -27,7 +27,7 @@ class Requester:
         uid: of the peer.
         client_id: names the connection, for the audit and for "already answered by".
         origin: the address that the request first came from, if another than the peer's.
-        external: whether it is a client that the bridge does not run, under a key of its own.
+        external: whether it is an agent that the bridge does not run, with a key of its own.
     """
 
     role: Role

@@ -165,7 +165,26 @@ class Birth:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One accepted piece of work; `outcome` is None while it is under way."""
+    """One accepted piece of work; `outcome` is None while it is under way.
+
+    Attributes:
+        run_id: of it alone.
+        session: where it is done.
+        requested_by: a short name of who asked.
+        accepted_at: ISO 8601, UTC.
+        origin: address that the request first came from.
+        correlation_id: joins the records of one piece of work.
+        idempotency_key: a second request with the same key is the same run.
+        task: what was asked, its beginning.
+        requested_by_key: key of the session that asked, "" for a person.
+        deliver_to: key of the session that hears of its end, "" for nobody.
+        pulled: whether that one fetches its completions, and is never prompted with them.
+        outcome: how it ended.
+        stop_reason: of its turn.
+        error: `{code, message, hint, data}` of one that failed.
+        ended_at: ISO 8601, UTC.
+        usage: what the agent said that it used; None: it did not say.
+    """
 
     run_id: str
     session: SessionKey
@@ -174,7 +193,12 @@ class RunRecord:
     origin: str = ""
     correlation_id: str = ""
     idempotency_key: str = ""
+    task: str = ""
+    requested_by_key: str = ""
+    deliver_to: str = ""
+    pulled: bool = False
     outcome: Outcome | None = None
     stop_reason: str | None = None
     error: Mapping[str, Any] | None = None
     ended_at: str | None = None
+    usage: Mapping[str, Any] | None = None

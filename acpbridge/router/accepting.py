@@ -32,12 +32,13 @@ from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
 from acpbridge.router.environments import Environments
+from acpbridge.router.errands import Errand
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.standstill import would_stand_still
 from acpbridge.router.surroundings import Surroundings
-from acpbridge.router.turns import Turn, weight
+from acpbridge.router.turns import Turn, text_of, weight
 from acpbridge.runtimes.logins import login_source
 
 MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
@@ -243,6 +244,10 @@ class Accepting:
             accepted_at=self._services.now(),
             correlation_id=request.correlation_id or run_id,
             idempotency_key=key,
+            task=request.task or text_of(request.content),
+            requested_by_key=str(requester.session or ""),
+            deliver_to=str(request.deliver_to or ""),
+            pulled=requester.external,
         )
         try:
             # Of a new session nothing can be missing.
@@ -305,9 +310,16 @@ class Accepting:
             settings=request.settings,
             mcp_servers=request.mcp_servers,
             fresh=request.fresh,
+            delivery=run.deliver_to,
+            provenance=request.provenance or {"kind": "operator"},
+            announces=request.announces,
         )
         session.env = self._environments.shared(request.env) or session.env
         turn = Turn(run.run_id, prompt, run.accepted_at, caller)
+        if request.announces:
+            turn.errand = Errand(request.announces)
+        else:
+            self._services.tidings.prompted(session.key)
         after = self._services.log.last_seq(session.key)
         self._runs.add(session, turn)
         if session.submit(turn):

@@ -40,6 +40,11 @@ class RunRequest:
         fresh: go on without the earlier conversation, if the agent cannot take it up.
         birth: what else is said of the session that a spawn makes; None: this is no spawn. Never
             read from the wire.
+        deliver_to: session that hears of the end of the run; None: nobody does. Never on a wire.
+        provenance: what kind of message it is, with its fields; empty for an operator's. Never on
+            a wire.
+        task: what is asked, in short; "" for the beginning of `content`.
+        announces: id of the completion that this run tells its session of; the bridge's own.
     """
 
     content: tuple[Mapping[str, Any], ...]
@@ -59,6 +64,10 @@ class RunRequest:
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     fresh: bool = False
     birth: Birth | None = None
+    deliver_to: SessionKey | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    task: str = ""
+    announces: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from acpbridge.model.sessions import Outcome, SessionRecord, TurnState
 from acpbridge.protocol.content import without_bytes
 from acpbridge.router.modes import ModeAudit
 from acpbridge.router.services import Services
-from acpbridge.router.turns import Turn
+from acpbridge.router.turns import Turn, completion_of
 from acpbridge.runtimes.base import TurnResult
 
 log = structlog.get_logger(__name__)
@@ -45,6 +45,7 @@ class _Ending:
     event: Fact
     stop_reason: str | None = None
     error: BridgeError | None = None
+    usage: Any = None
 
 
 class Host:
@@ -180,6 +181,8 @@ class Host:
             return
         turn.state = TurnState.RUNNING
         turn.started_at = self._services.now()
+        if turn.errand is not None:
+            turn.errand.began.set()
         self._touch(turn)
         request = turn.request
         values = {
@@ -200,6 +203,21 @@ class Host:
             self.emit(Fact("notice", {"kind": "reasons_told", "message": message}))
         return content
 
+    async def announce(self, turn: Turn) -> None:
+        """Put on record what a turn tells its session of, just before the prompt is sent.
+
+        Raises:
+            BridgeError: `request_cancelled`, when nobody is to be told any more; `store_full`.
+        """
+        if turn.errand is None:
+            return
+        try:
+            await turn.errand.go(self._services.ledger, lambda: self._unwanted(turn))
+        except BridgeError as error:
+            turn.cancelling = turn.cancelling or error.code == "request_cancelled"
+            raise
+        self.emit(Fact("announce", {"state": "sent", **turn.request.provenance}))
+
     async def complete(self, turn: Turn, result: TurnResult) -> None:
         """End a turn that the agent answered. Only `end_turn` counts as completed."""
         reason = result.stop_reason
@@ -219,7 +237,9 @@ class Host:
             fields["usage"] = result.raw["usage"]
         if outcome is Outcome.CANCELLED:
             fields |= self._why_cancelled()
-        await self._finish(turn, _Ending(outcome, Fact("turn_ended", fields), reason))
+        usage = result.raw.get("usage")
+        ending = _Ending(outcome, Fact("turn_ended", fields), reason, usage=usage)
+        await self._finish(turn, ending)
 
     async def fail(self, turn: Turn, error: BridgeError | None) -> None:
         """End a turn with an error, or as cancelled or timed out if that is why it has none."""
@@ -269,6 +289,10 @@ class Host:
         try:
             with anyio.CancelScope(shield=True):
                 self._services.broker.withdraw(self.key, reason, turn.run_id)
+                if turn.request.delivery:
+                    # What it said is on disk before anybody is to hear of it, whoever dies then.
+                    with anyio.move_on_after(COMMIT_WAIT):
+                        await self._services.log.committed(self.key)
                 await self._store(turn, ending)
                 with anyio.move_on_after(ANSWERS_WAIT):
                     await turn.all_answered()
@@ -281,17 +305,30 @@ class Host:
             if self.turn is turn:
                 self.turn = None
             turn.done.set()
+            if turn.request.delivery or turn.errand is not None:
+                self._services.tidings.tell()
 
     async def _store(self, turn: Turn, ending: "_Ending") -> None:
         """Put the outcome into the ledger: now, or once the ledger can be written again."""
         error = None if ending.error is None else ending.error.to_json()
         ended_at = self._services.now()
+        delivery = completion_of(turn, ending.outcome)
+        settled = None if turn.errand is None else turn.errand.settled(ending.error, ended_at)
 
         async def store() -> None:
             await self._services.ledger.finish_run(
-                turn.run_id, ending.outcome, ending.stop_reason, error, ended_at
+                turn.run_id,
+                ending.outcome,
+                ending.stop_reason,
+                error,
+                ended_at,
+                usage=ending.usage if isinstance(ending.usage, Mapping) else None,
+                delivery=delivery,
+                settled=settled,
             )
             turn.stored = True
+            if turn.done.is_set() and delivery is not None:
+                self._services.tidings.tell()  # later than it should have been
 
         try:
             await store()

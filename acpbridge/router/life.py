@@ -388,6 +388,7 @@ class Life:
         if turn.cancelling:
             # A prompt sent now would never hear of it (case 25).
             raise BridgeError("request_cancelled", "The turn was cancelled.")
+        await self._host.announce(turn)
         self.unspoken = False
         if self.prompted_ticks is None:
             self.prompted_ticks = census.now_ticks()

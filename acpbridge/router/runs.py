@@ -39,10 +39,17 @@ class Runs:
             and not turn.done.is_set()
         ]
 
-    def turn(self, run_id: str) -> Turn | None:
-        """Return the turn of a run that this daemon accepted, None once it is on record as over."""
-        known = self._known.get(run_id)
-        return None if known is None else known[1]
+    def turn(self, run_id: str) -> tuple[Session, Turn] | None:
+        """Return a run's session and turn while they are known, None for one of long ago."""
+        return self._known.get(run_id)
+
+    def due(self, address: str) -> list[tuple[Session, Turn]]:
+        """Return the runs under way of whose end a session is to hear."""
+        return [
+            known
+            for known in self._known.values()
+            if known[1].request.delivery == address and not known[1].done.is_set()
+        ]
 
     async def result(self, run_id: str, requester: Requester) -> RunResult:
         """Wait for the end of a run.

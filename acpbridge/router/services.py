@@ -17,6 +17,7 @@ from acpbridge.permissions.broker import PermissionBroker
 from acpbridge.router.places import Places
 from acpbridge.router.remarks import Remarks
 from acpbridge.router.scribe import Scribe
+from acpbridge.router.tidings import Tidings
 from acpbridge.runtimes.base import Runtime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
@@ -58,6 +59,7 @@ class Services:
         attended: at how many clients a person is asked what a session asks.
         stall: seconds without an update after which a turn fails; 0 for never.
         audited: puts what is no decision into the audit.
+        tidings: wakes whoever delivers completions.
     """
 
     ledger: Ledger
@@ -79,6 +81,7 @@ class Services:
     remarks: Remarks = field(default_factory=Remarks)
     audited: Callable[[str, Mapping[str, Any]], Awaitable[None]] = _unaudited
     attended: Callable[[SessionKey], int] = lambda _key: 0
+    tidings: Tidings = field(default_factory=Tidings)
 
     def clean(self, error: BridgeError) -> BridgeError:
         """Return an error without secrets: an agent may have put what it was given into it."""

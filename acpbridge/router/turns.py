@@ -9,12 +9,23 @@ import anyio
 from acpbridge.errors import BridgeError
 from acpbridge.model.messages import PromptRequest
 from acpbridge.model.sessions import CancelRung, Outcome, TurnState, WaitsFor
+from acpbridge.router.errands import Errand
+from acpbridge.store.records import OutboxEntry, completion
 
 _LADDER: Final = tuple(CancelRung)
+
+# Of a prompt, characters that are looked through for what its run is about.
+TASK_READ: Final = 4000
 
 # Prompts that may wait in one session, and their text in characters; one alone always may.
 INBOX_LIMIT: Final = 20
 INBOX_SIZE: Final = 32 * 1024 * 1024
+
+
+def text_of(content: Iterable[Mapping[str, Any]]) -> str:
+    """Return the beginning of the text in blocks of content; what is kept of it is shorter."""
+    texts = (block["text"] for block in content if isinstance(block.get("text"), str))
+    return "\n".join(text[:TASK_READ] for text in texts)[:TASK_READ]
 
 
 def weight(content: Iterable[Any]) -> int:
@@ -49,6 +60,7 @@ class Turn:
         survivors: pids of what still runs it although it was ended by force.
         stored: whether its outcome is in the ledger.
         done: set once the outcome is on record, or cannot be put there for now.
+        errand: the completion that it tells of, None for every other turn.
     """
 
     run_id: str
@@ -70,6 +82,7 @@ class Turn:
     error: BridgeError | None = None
     stored: bool = False
     done: anyio.Event = field(default_factory=anyio.Event)
+    errand: Errand | None = None
     _answered: anyio.Event = field(default_factory=anyio.Event)
 
     @property
@@ -129,6 +142,20 @@ class Turn:
             "startedAt": self.started_at,
             "lastUpdateAt": self.last_update_at,
         }
+
+
+def completion_of(turn: Turn, outcome: Outcome) -> OutboxEntry | None:
+    """Return what goes to whoever is to hear of the end of a turn; None: nobody is.
+
+    Where it was cancelled with the turn that had asked for it, nobody is woken for it.
+    """
+    request = turn.request
+    if not request.delivery:
+        return None
+    stopped = turn.caller is not None and turn.caller.cancelling
+    quiet = stopped and outcome is Outcome.CANCELLED
+    pulled = request.requester.external
+    return completion(turn.run_id, request.delivery, pulled=pulled, quiet=quiet)
 
 
 class Inbox:

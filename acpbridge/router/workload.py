@@ -104,15 +104,16 @@ class Workload:
                 index,
                 by_key[run.session],
                 run,
-                self._runs.turn(run.run_id),
+                self.turn(run.run_id),
                 deliveries.get(run.run_id, NO_DELIVERY),
             )
             for index, run in enumerate(runs, 1)
         ]
 
     def turn(self, run_id: str) -> Turn | None:
-        """Return the turn of a run that is under way here."""
-        return self._runs.turn(run_id)
+        """Return the turn of a run that is under way here, None for one of long ago."""
+        known = self._runs.turn(run_id)
+        return None if known is None else known[1]
 
     # ---- Rows ----
 

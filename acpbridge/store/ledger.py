@@ -5,7 +5,8 @@ thread, never on the event loop. Above is the router; below are the tables.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -19,6 +20,7 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision
 from acpbridge.model.sessions import CloseReason, Outcome, RunRecord, SessionRecord
 from acpbridge.store.database import Opened, open_database, store_error, transaction
+from acpbridge.store.outbox import OUTBOX, Settled, insert_entry, move_entry
 from acpbridge.store.records import (
     OutboxEntry,
     QuestionRecord,
@@ -30,14 +32,12 @@ from acpbridge.store.records import (
     read_session,
     without_secrets,
     write_ending,
-    write_outbox,
 )
 from acpbridge.store.tables import (
     DAYS_USED,
     DELIVERIES,
     LAST_USED,
     LATEST_RUNS,
-    OUTBOX,
     QUESTIONS,
     RUNS,
     RUNS_OF,
@@ -55,6 +55,9 @@ from acpbridge.store.tables import (
 T = TypeVar("T")
 
 FILE_NAME: Final = "state.db"
+
+# Of what a run was asked, characters that are kept with it.
+TASK: Final = 500
 
 _CLOSE_SECONDS: Final = 2.0
 
@@ -108,7 +111,9 @@ class Ledger:
 
     async def put_run(self, record: RunRecord) -> bool:
         """Store a run; False, and nothing stored, if its id or idempotency key is taken."""
-        return await self._change(lambda connection: insert_run(connection, record))
+        # First what is a secret is taken out, then it is cut: half of one would not be known.
+        clean = replace(record, task=self._redact(record.task)[:TASK])
+        return await self._change(lambda connection: insert_run(connection, clean))
 
     async def finish_run(
         self,
@@ -117,14 +122,40 @@ class Ledger:
         stop_reason: str | None,
         error: Mapping[str, Any] | None,
         ended_at: str,
+        *,
+        usage: Mapping[str, Any] | None = None,
+        delivery: OutboxEntry | None = None,
+        settled: Settled | None = None,
     ) -> bool:
-        """Store how a run ended; False, and nothing stored, if it had ended or never was."""
+        """Store how a run ended; False, and nothing stored, if it had ended or never was.
+
+        Args:
+            run_id: of the run.
+            outcome: the one that it has from now on.
+            stop_reason: of its turn.
+            error: of one that failed.
+            ended_at: ISO 8601, UTC.
+            usage: what the agent said that it used.
+            delivery: who is to hear of it; on record with the outcome, or neither is.
+            settled: what became of the delivery that this run was; the same.
+        """
         stop_reason, error = self._redact(stop_reason), self._redact(error)
-        ending = write_ending(outcome, stop_reason, error, ended_at)
-        return await self._update(
-            "UPDATE runs SET outcome = ?, ending = ? WHERE run_id = ? AND outcome IS NULL",
-            (outcome, ending, ascii_text(run_id)),
-        )
+        ending = write_ending(outcome, stop_reason, error, ended_at, usage)
+
+        def finish(connection: sqlite3.Connection) -> bool:
+            done = connection.execute(
+                "UPDATE runs SET outcome = ?, ending = ? WHERE run_id = ? AND outcome IS NULL",
+                (outcome, ending, ascii_text(run_id)),
+            )
+            if done.rowcount != 1:
+                return False
+            if delivery is not None:
+                insert_entry(connection, delivery)
+            if settled is not None:
+                move_entry(connection, settled)
+            return True
+
+        return await self._change(finish)
 
     async def run(self, run_id: str) -> RunRecord | None:
         """Return a run, None if there never was one of this id."""
@@ -193,12 +224,7 @@ class Ledger:
 
     async def put_outbox(self, entry: OutboxEntry) -> bool:
         """Store a delivery to be made; False, and nothing stored, if its id is taken."""
-        row = (entry.id, entry.run_id, ascii_text(entry.address), entry.state, entry.attempts)
-        return await self._update(
-            "INSERT INTO outbox (id, run_id, address, state, attempts, payload)"
-            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            (*row, write_outbox(entry)),
-        )
+        return await self._change(lambda connection: insert_entry(connection, entry))
 
     async def try_outbox(self, entry_id: str) -> bool:
         """Count an attempt at a delivery; False if it has been made or never was."""
@@ -214,10 +240,28 @@ class Ledger:
             (entry_id,),
         )
 
-    async def outbox(self) -> list[OutboxEntry]:
-        """Return the deliveries that are still to be made, oldest first."""
-        rows = await self._rows(f"{OUTBOX} WHERE state = 'pending' ORDER BY rowid")
+    async def settle_outbox(self, settled: Settled) -> bool:
+        """Store what became of a delivery; False, and nothing stored, if it stands otherwise."""
+        return await self._change(lambda connection: move_entry(connection, settled))
+
+    async def outbox(
+        self, states: Collection[str] = ("pending",), address: str = ""
+    ) -> list[OutboxEntry]:
+        """Return deliveries, oldest first: without arguments those that are still to be made.
+
+        Args:
+            states: where they stand.
+            address: only those to this one; "" for any.
+        """
+        marks = ",".join("?" * len(states))
+        query = f"{OUTBOX} WHERE state IN ({marks}) AND (? = '' OR address = ?) ORDER BY rowid"
+        rows = await self._rows(query, (*states, address, ascii_text(address)))
         return [read_outbox(*row) for row in rows]
+
+    async def delivery(self, entry_id: str) -> OutboxEntry | None:
+        """Return a delivery wherever it stands, None if there never was one of this id."""
+        rows = await self._rows(f"{OUTBOX} WHERE id = ?", (entry_id,))
+        return read_outbox(*rows[0]) if rows else None
 
     async def last_used(self) -> dict[str, str]:
         """Return when each session that ever had a run last took or ended one, by its key."""

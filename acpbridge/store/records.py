@@ -62,8 +62,9 @@ class OutboxEntry:
         id: of the entry; a second one with the same id is the same delivery.
         run_id: whose completion it is.
         address: where it goes.
-        payload: what is delivered, JSON.
-        state: `pending`, `delivered`.
+        payload: what there is to say of the delivery, JSON; the run itself is on record.
+        state: `pending`; `sent` from just before the words go out; then `delivered`, `blocked` or
+            `dismissed`.
         attempts: how often it was tried.
     """
 
@@ -73,6 +74,20 @@ class OutboxEntry:
     payload: Mapping[str, Any]
     state: str = "pending"
     attempts: int = 0
+
+
+def completion(run_id: str, address: str, *, pulled: bool, quiet: bool = False) -> OutboxEntry:
+    """Return the entry by which a session hears of the end of a run: there is one for each run.
+
+    Args:
+        run_id: that has ended.
+        address: key of the session.
+        pulled: whether that one fetches it.
+        quiet: whether nobody is woken for it: it is told once the session is prompted again.
+    """
+    marks = {"pulled": pulled, "quiet": quiet}
+    payload = {name: True for name, holds in marks.items() if holds}
+    return OutboxEntry(f"announce:{run_id}", run_id, address, payload)
 
 
 def dumps(value: Any) -> str:
@@ -184,15 +199,23 @@ def write_run(record: RunRecord) -> str:
             "origin": record.origin,
             "correlationId": record.correlation_id,
             "idempotencyKey": record.idempotency_key,
+            "task": record.task,
+            "requestedByKey": record.requested_by_key,
+            "deliverTo": record.deliver_to,
+            "pulled": record.pulled,
         }
     )
 
 
 def write_ending(
-    outcome: Outcome, stop_reason: str | None, error: Mapping[str, Any] | None, ended_at: str | None
+    outcome: Outcome,
+    stop_reason: str | None,
+    error: Mapping[str, Any] | None,
+    ended_at: str | None,
+    usage: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the text of how a run ended."""
-    return dumps([outcome, stop_reason, _plain(error), ended_at])
+    return dumps([outcome, stop_reason, _plain(error), ended_at, _plain(usage)])
 
 
 def read_run(text: str, ending: str | None) -> RunRecord:
@@ -203,7 +226,9 @@ def read_run(text: str, ending: str | None) -> RunRecord:
     """
 
     def build(fields: dict[str, Any]) -> RunRecord:
-        outcome, stop_reason, error, ended_at = json.loads(ending or "[null,null,null,null]")
+        # An older version wrote no usage.
+        told = [*json.loads(ending or "[null,null,null,null]"), None]
+        outcome, stop_reason, error, ended_at, usage = told[:5]
         return RunRecord(
             run_id=fields["runId"],
             session=SessionKey.parse(fields["session"]),
@@ -212,10 +237,16 @@ def read_run(text: str, ending: str | None) -> RunRecord:
             origin=fields["origin"],
             correlation_id=fields["correlationId"],
             idempotency_key=fields["idempotencyKey"],
+            # An older version wrote none of these.
+            task=fields.get("task", ""),
+            requested_by_key=fields.get("requestedByKey", ""),
+            deliver_to=fields.get("deliverTo", ""),
+            pulled=fields.get("pulled", False),
             outcome=_maybe(Outcome, outcome),
             stop_reason=stop_reason,
             error=_maybe(dict, error),
             ended_at=ended_at,
+            usage=_maybe(dict, usage),
         )
 
     return _read(text, build)

@@ -17,9 +17,11 @@ from acpbridge.model.sessions import (
     SessionState,
 )
 from acpbridge.store.database import Schema
+from acpbridge.store.outbox import OUTBOX, insert_entry, recover_entries
 from acpbridge.store.records import (
     UnreadableError,
     ascii_text,
+    completion,
     dumps,
     read_outbox,
     read_question,
@@ -67,7 +69,6 @@ SCHEMA: Final = Schema(
 
 SESSIONS: Final = "SELECT record FROM sessions"
 RUNS: Final = "SELECT record, ending FROM runs"
-OUTBOX: Final = "SELECT payload, state, attempts FROM outbox"
 QUESTIONS: Final = (
     "SELECT id, session_key, turn, asked_at, expires_at, decided_at, decision FROM questions"
 )
@@ -92,7 +93,8 @@ LAST_USED: Final = (
 DAYS_USED: Final = "SELECT DISTINCT substr(json_extract(record, '$.acceptedAt'), 1, 10) FROM runs"
 UNFINISHED: Final = (
     "SELECT session_key FROM runs WHERE outcome IS NULL UNION SELECT session_key FROM runs"
-    " JOIN outbox ON outbox.run_id = runs.run_id WHERE outbox.state = 'pending'"
+    " JOIN outbox ON outbox.run_id = runs.run_id WHERE outbox.state IN ('pending', 'sent')"
+    " UNION SELECT address FROM outbox WHERE state IN ('pending', 'sent')"
 )
 
 # Returns what is known elsewhere of questions, by id: what each came to just before the end.
@@ -140,7 +142,9 @@ def insert_run(connection: sqlite3.Connection, record: RunRecord) -> bool:
     """Store a run; False if its id or idempotency key is taken."""
     ending = None
     if record.outcome is not None:
-        ending = write_ending(record.outcome, record.stop_reason, record.error, record.ended_at)
+        ending = write_ending(
+            record.outcome, record.stop_reason, record.error, record.ended_at, record.usage
+        )
     done = connection.execute(
         "INSERT INTO runs (run_id, session_key, idempotency_key, record, outcome, ending)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -177,6 +181,7 @@ def recover(
 ) -> RecoveryReport:
     """Drop what cannot be read, then end what only a living daemon could go on with."""
     unreadable = _drop_unreadable(connection)
+    recover_entries(connection, now)
     return RecoveryReport(
         tuple(_recover_sessions(connection, killed)),
         tuple(_recover_runs(connection, now, killed)),
@@ -245,7 +250,11 @@ def _recover_runs(
         connection.execute(
             "UPDATE runs SET outcome = ?, ending = ? WHERE rowid = ?", (outcome, ending, rowid)
         )
-        yield read_run(text, ending).run_id
+        run = read_run(text, ending)
+        if run.deliver_to:
+            # In this same transaction: a run that is over, and of which somebody is to hear.
+            insert_entry(connection, completion(run.run_id, run.deliver_to, pulled=run.pulled))
+        yield run.run_id
 
 
 def _recover_questions(

@@ -1,0 +1,36 @@
+"""Wakes whoever delivers completions. Values only: every session is handed the same one.
+
+Above are the host of a turn and those who accept runs, which say what happened; the announcing
+waits here.
+"""
+
+import anyio
+
+from acpbridge.model.keys import SessionKey
+
+
+class Tidings:
+    """What happened since somebody looked last.
+
+    Attributes:
+        news: set with the next thing that happens; another one takes its place then.
+    """
+
+    def __init__(self) -> None:
+        self.news = anyio.Event()
+        self._prompted: set[SessionKey] = set()
+
+    def tell(self) -> None:
+        """Say that something of a completion, or of a question, is other than it was."""
+        self.news.set()
+        self.news = anyio.Event()
+
+    def prompted(self, key: SessionKey) -> None:
+        """Say that a session was given work that is no completion."""
+        self._prompted.add(key)
+        self.tell()
+
+    def take_prompted(self) -> set[SessionKey]:
+        """Return the sessions that were given work since the last call."""
+        taken, self._prompted = self._prompted, set()
+        return taken
