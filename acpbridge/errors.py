@@ -133,6 +133,12 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "nothing_pending": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Go on, or end the turn: there is nothing to wait for."
     ),
+    "send_loop": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Answer with what is known, instead of asking on."
+    ),
+    "not_running": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Send it with mode followup: that begins a turn."
+    ),
     "already_resolved": ErrorKind(
         INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: what it says of the question stands."
     ),

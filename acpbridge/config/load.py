@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from acpbridge.config import catalogue, environment, recognise, servers, yamltext
 from acpbridge.config.shape import Word, shaped
 from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, Notify
+from acpbridge.config.tools import Tools
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
@@ -108,6 +109,7 @@ class _File(_Strict):
     limits: Limits = Field(default_factory=Limits)
     daemon: DaemonSettings = Field(default_factory=DaemonSettings)
     notify: Annotated[_Notify, BeforeValidator(_notify)] = Field(default_factory=_Notify)
+    tools: Tools = Field(default_factory=Tools)
 
 
 def schema() -> dict[str, Any]:
@@ -137,6 +139,7 @@ def load(text: str, name: str, home: str) -> Config:
         warnings=_warnings(agents),
         path=name,
         daemon=file.daemon,
+        tools=file.tools,
     )
 
 

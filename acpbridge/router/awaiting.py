@@ -11,11 +11,11 @@ import anyio
 
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester
+from acpbridge.router.authorize import unreachable
 from acpbridge.router.directory import Directory
 from acpbridge.router.look_requests import SubagentsRequest
 from acpbridge.router.questions import Questions
 from acpbridge.router.services import Services
-from acpbridge.router.targets import unknown
 from acpbridge.router.workload import Work, Workload
 
 COMPLETED: Final = "completed"
@@ -110,7 +110,7 @@ class Awaiting:
             "reason": reason,
             "completed": [rows[task] for task in done],
             "attention": [rows[task] for task in need],
-            "unavailable": [{"taskId": task, "error": unknown(task).message} for task in missing],
+            "unavailable": [{"taskId": task, "error": unreachable().message} for task in missing],
             "running": [row for task, row in rows.items() if task not in {*done, *need}],
         }
 

@@ -45,6 +45,8 @@ from acpbridge.router.questions import Questions
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
+from acpbridge.router.send import Sending
+from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.spawn import Spawning
@@ -76,7 +78,7 @@ class Router(Owner):
         self._inspector = inspector
         self._audit = audit
         self._around = around
-        self._directory = Directory()
+        self._directory = Directory(lambda: around.config().tools)
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
@@ -116,6 +118,10 @@ class Router(Owner):
         )
         spawning = Spawning(self._directory, self._accepting, self._around.config)
         self._tools[SpawnRequest] = spawning.spawn
+        sending = Sending(
+            self._directory, self._runs, self._services, self._around.config, self._accepting
+        )
+        self._tools[SendRequest] = sending.send
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 

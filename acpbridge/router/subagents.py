@@ -13,13 +13,14 @@ from acpbridge.controller.census import ProcessInfo
 from acpbridge.errors import BridgeError
 from acpbridge.model.requesters import Requester
 from acpbridge.router.api import KillReceipt
+from acpbridge.router.authorize import unreachable
 from acpbridge.router.awaiting import Awaiting
 from acpbridge.router.directory import Directory
 from acpbridge.router.history import History
 from acpbridge.router.look_requests import HistoryRequest, SubagentsRequest
 from acpbridge.router.services import Services
 from acpbridge.router.surroundings import Inspector, Surroundings
-from acpbridge.router.targets import resolve, unknown
+from acpbridge.router.targets import resolve
 from acpbridge.router.workload import Work, Workload, runtime_of
 
 ALL: Final = "all"
@@ -155,7 +156,7 @@ class Subagents:
             "provenance": said,
             "requestedBy": work.run.requested_by,
             "correlationId": work.run.correlation_id,
-            "usage": None,
+            "usage": None if work.run.usage is None else dict(work.run.usage),
         }
 
     async def _log(self, request: SubagentsRequest, requester: Requester) -> dict[str, Any]:
@@ -224,7 +225,7 @@ class Subagents:
         task = request.task_id
         found = [w for w in await self._works(requester) if w.run.run_id == task]
         if not found:
-            raise unknown(task)
+            raise unreachable()
         answer = {"action": "cancel", "taskId": task, "found": True}
         if found[0].outcome is not None:
             reason = f"The task is over: {found[0].outcome}."

@@ -7,6 +7,7 @@ meant: what is not among them, does not exist here.
 from collections.abc import Sequence
 
 from acpbridge.errors import BridgeError
+from acpbridge.router.authorize import unreachable
 from acpbridge.router.finding import session_id
 from acpbridge.router.workload import Work, names
 
@@ -45,11 +46,4 @@ def resolve(target: int | str, works: Sequence[Work]) -> Work:
             message = f"{text!r} may be any of: {names(list(latest.values()))}."
             hint = "Give a runId or a sessionKey of them."
             raise BridgeError("ambiguous_key", message, hint=hint)
-    raise unknown(text)
-
-
-def unknown(text: str) -> BridgeError:
-    """Return the refusal of what is not below the caller: not there, or not its own."""
-    message = f"There is no sub-agent {text!r} of this session."
-    hint = "subagents with action list names those that this session started."
-    return BridgeError("no_such_session", message, hint=hint)
+    raise unreachable()

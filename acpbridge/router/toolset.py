@@ -15,6 +15,7 @@ from acpbridge.router.look_requests import (
     TreeRequest,
     YieldRequest,
 )
+from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
 
@@ -30,6 +31,7 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         SubagentsRequest,
         TreeRequest,
         RunsRequest,
+        SendRequest,
     )
 }
 """All of them."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome, RunRecord, TurnState
+from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
@@ -87,7 +88,8 @@ class Workload:
         """
         if requester.session is not None:
             top = self._directory.get(requester.session)
-            return [] if top is None else self._directory.with_descendants([top])[1:]
+            found = [] if top is None else self._directory.with_descendants([top])[1:]
+            return [s for s in found if self._directory.may(Action.SEE, requester, s.key)]
         visible = self._directory.visible(requester)
         return [session for session in visible if session.record.lineage.parent is not None]
 
@@ -146,14 +148,14 @@ class Workload:
             "sessionKey": str(work.session.key),
             "taskName": record.task_name or None,
             "label": record.label or None,
-            "task": _or_none(work.run, "task"),
+            "task": work.run.task or None,
             "status": work.status,
             "deliveryStatus": work.delivery,
             "pendingDescendants": self.pending_below(work.session),
             "runtime": runtime_of(work.session),
             "runtimeMs": _milliseconds(started, work.run.ended_at or now),
             "model": self._services.redact(model),
-            "totalTokens": None,
+            "totalTokens": total_tokens(work.run.usage),
             "acceptedAt": work.run.accepted_at,
             "startedAt": started,
             "endedAt": work.run.ended_at,
@@ -192,8 +194,15 @@ def names(works: Sequence[Work]) -> str:
     return ", ".join(f"{work.run.run_id} ({work.session.key}, {work.status})" for work in works)
 
 
-def _or_none(record: Any, name: str) -> str | None:
-    return getattr(record, name, "") or None
+def total_tokens(usage: Mapping[str, Any] | None) -> int | None:
+    """Return how many tokens an agent said that a run took; None: it did not say."""
+    known = usage or {}
+    total = known.get("totalTokens")
+    if type(total) is int:
+        return total
+    parts = [known.get("inputTokens"), known.get("outputTokens")]
+    counted = [count for count in parts if type(count) is int]
+    return sum(counted) if counted else None
 
 
 def _milliseconds(since: str | None, until: str) -> int | None:
