@@ -30,6 +30,7 @@ from acpbridge.model.sessions import (
 from acpbridge.router import routes, view
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action, Target, authorize
+from acpbridge.router.births import tell_parent
 from acpbridge.router.directory import Directory
 from acpbridge.router.environments import Environments
 from acpbridge.router.errands import Errand
@@ -340,6 +341,8 @@ class Accepting:
         else:
             self._services.tidings.prompted(session.key)
         after = self._services.log.last_seq(session.key)
+        if not after:
+            tell_parent(self._directory, self._services, session)
         self._runs.add(session, turn)
         if session.submit(turn):
             self._start(session)

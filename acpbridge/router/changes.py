@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.requesters import Requester
+from acpbridge.router.births import CHILD_SPAWNED
 from acpbridge.router.directory import Directory
 from acpbridge.router.finding import find
 from acpbridge.router.listing import SHARED
@@ -22,9 +23,6 @@ from acpbridge.router.transcript import kind_of
 
 # Changes that one answer tells, the newest.
 MOST_CHANGES: Final = 100
-
-# The event of a parent's log that tells of a child.
-CHILD_SPAWNED: Final = "child_spawned"
 
 _TYPES: Final = frozenset({"turn_started", "turn_ended", "turn_failed", CHILD_SPAWNED})
 

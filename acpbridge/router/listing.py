@@ -4,9 +4,11 @@ Above is the router. What a row says of a session's state is taken from the one 
 `status` and `sessions` show; beside it stand names, lineage and how its last run went.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
+from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import agent_id
 from acpbridge.model.requesters import Requester, Role
@@ -19,7 +21,7 @@ from acpbridge.router.looking import Looking
 from acpbridge.router.reading import Reading
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.workload import Work, Workload
+from acpbridge.router.workload import Work, Workload, total_tokens
 
 # All rows of one answer, as JSON; an agent's line to the daemon is not longer either. Bytes.
 SIZE: Final = 256 * 1024
@@ -37,6 +39,7 @@ class Listing:
         services: the ledger, and the clock.
         reading: reads the logs.
         workload: how runs are told.
+        config: the configuration in force.
     """
 
     def __init__(
@@ -46,12 +49,14 @@ class Listing:
         services: Services,
         reading: Reading,
         workload: Workload,
+        config: Callable[[], Config],
     ) -> None:
         self._directory = directory
         self._looking = looking
         self._services = services
         self._reading = reading
         self._workload = workload
+        self._config = config
 
     async def sessions(self, request: SessionsRequest, requester: Requester) -> dict[str, Any]:
         """Return a page of rows, the sessions made last first."""
@@ -80,7 +85,7 @@ class Listing:
             **({"nextOffset": after} if more else {}),
             "limitApplied": limit,
             **({"truncationReason": "byte-limit"} if len(rows) < len(wanted) else {}),
-            **_restricted(requester),
+            **self._restricted(requester),
         }
 
     async def rows(
@@ -131,12 +136,23 @@ class Listing:
             "childSessions": children,
             "createdAt": record.created_at,
             "model": self._services.redact(model),
-            "totalTokens": None,
+            "totalTokens": None if work is None else total_tokens(work.run.usage),
             "runStatus": None if work is None else work.status,
             "lastRunId": None if work is None else work.run.run_id,
             "endedAt": None if work is None else work.run.ended_at,
             **{name: shown[name] for name in SHARED},
         }
+
+    def _restricted(self, requester: Requester) -> dict[str, Any]:
+        """Return that a requester does not see all there is, and what could be changed for it."""
+        if requester.role is not Role.AGENT:
+            return {}
+        mode = self._config().tools.sessions.visibility
+        warning = (
+            f"Listed is what this session may see: tools.sessions.visibility is {mode}, and between"
+            " agents tools.agentToAgent decides. The user can change both in config.yaml."
+        )
+        return {"visibility": {"mode": mode, "restricted": True, "warning": warning}}
 
     async def _used_within(self, sessions: list[Session], minutes: float) -> list[Session]:
         used = await self._services.ledger.last_used()
@@ -166,14 +182,3 @@ def _fits(session: Session, request: SessionsRequest) -> bool:
     return not words or any(
         words in text.casefold() for text in (str(key), record.label, record.task_name)
     )
-
-
-def _restricted(requester: Requester) -> dict[str, Any]:
-    """Return that a requester does not see all there is, and what could be changed for it."""
-    if requester.role is not Role.AGENT:
-        return {}
-    warning = (
-        "Only sessions that tools.sessions.visibility lets this session see are listed; "
-        "a person can widen it in config.yaml."
-    )
-    return {"visibility": {"mode": "tree", "restricted": True, "warning": warning}}

@@ -72,7 +72,7 @@ def look_handlers(parts: Parts) -> Mapping[type[ToolRequest], ToolHandler[Any]]:
     reading = Reading(services)
     workload = Workload(directory, parts.runs, services)
     history = History(directory, services, reading)
-    listing = Listing(directory, parts.looking, services, reading, workload)
+    listing = Listing(directory, parts.looking, services, reading, workload, parts.around.config)
     changes = Changes(directory, parts.looking, reading)
     families = Families(directory, parts.looking, services, workload)
 
