@@ -133,6 +133,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "nothing_pending": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Go on, or end the turn: there is nothing to wait for."
     ),
+    "team_disabled": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Ask without mode background, or give a team processor."
+    ),
     "send_loop": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Answer with what is known, instead of asking on."
     ),

@@ -38,7 +38,7 @@ def _node(row: Row, at: str, width: int, first: str, others: str) -> Iterator[st
     text = session_line(row, at)
     head, *more = wrapped([text], room) if room > 0 else [text]
     yield first + head
-    children = row.get("children") or ()
+    children: Sequence[Row] = row.get("children") or []
     bar = _BRANCH[1] if children else "   "
     yield from (others + bar + line.lstrip(" :") for line in _rewrapped(more, room - len(bar)))
     for child in children:

@@ -66,6 +66,10 @@ class _ClientCapabilities(_Strict):
     terminal: StrictBool = False
 
 
+class _Tools(_Strict):
+    sessions: StrictBool = False
+
+
 class _Agent(_Strict):
     id: Word | None = None
     name: StrictStr = ""
@@ -86,6 +90,7 @@ class _Agent(_Strict):
     containment: Literal["auto", "shim", "cgroup2", "pidns"] = "auto"
     mcp_servers: list[servers.McpServer] = Field(default_factory=list)
     client_capabilities: _ClientCapabilities = Field(default_factory=_ClientCapabilities)
+    tools: _Tools = Field(default_factory=_Tools)
 
 
 class _Agents(_Strict):
@@ -203,6 +208,7 @@ def _definition(
         client_fs_read=agent.client_capabilities.fs.read_text_file,
         client_fs_write=agent.client_capabilities.fs.write_text_file,
         client_terminal=agent.client_capabilities.terminal,
+        session_tools=agent.tools.sessions,
         default=agent.default,
     )
 

@@ -166,7 +166,8 @@ class Directory:
         if parent is None:
             message = "An agent of an unknown session may not run anything."
             raise BridgeError("permission_denied", message)
-        if not parent.may_spawn:
+        # A client that the bridge does not run has no process here that could be ended.
+        if not (parent.may_spawn or (requester.external and not parent.closing)):
             raise BridgeError("session_closed", "The session that asks is being ended.")
         return parent
 

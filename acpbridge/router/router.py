@@ -35,6 +35,7 @@ from acpbridge.router.api import (
     Span,
 )
 from acpbridge.router.authorize import Action
+from acpbridge.router.claiming import Claim, Claiming
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
@@ -52,7 +53,9 @@ from acpbridge.router.session import Session
 from acpbridge.router.spawn import Spawning
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.surroundings import Inspector, Surroundings
+from acpbridge.router.tokens import Tokens, with_tools
 from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
+from acpbridge.router.tooling import Tooling, ToolsRequest
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
 
@@ -84,10 +87,21 @@ class Router(Owner):
         self._questions = Questions(self._directory, services)
         self._presence = Presence()
         roster = Roster(self._directory, around.config)
+        self._tooling = Tooling(self._directory, around.config, self.tools)
+        self._tokens = Tokens(services.ids, self._lives)
+        self._claiming = Claiming(
+            self._directory,
+            around,
+            self._tokens,
+            now=services.now,
+            make=self._session,
+            put=services.ledger.put_session,
+        )
         self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {
             AgentsRequest: roster.agents,
-            **look_handlers(self._parts()),
+            ToolsRequest: self._tooling.tools,
         }
+        self._tools |= look_handlers(self._parts())
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -297,7 +311,12 @@ class Router(Owner):
 
     async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; see `RouterApi.tool`."""
+        self._tooling.check(request, requester)
         return await self._tools[type(request)](request, requester)
+
+    async def claimed(self, who: Requester, claim: Claim) -> Requester:
+        """Return who a peer is that says something of itself; see `Claiming.judge`."""
+        return await self._claiming.judge(who, claim)
 
     # ---- Making sessions ----
 
@@ -307,6 +326,10 @@ class Router(Owner):
             return routes.find_agent(str(record.key.agent), self._around.config())
         except BridgeError:
             return AgentDefinition(id=record.key.agent)
+
+    def _lives(self, key: SessionKey) -> bool:
+        session = self._directory.get(key)
+        return session is not None and session.live and not session.closing
 
     def _start(self, session: Session) -> None:
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
@@ -331,6 +354,8 @@ class Router(Owner):
         )
         given = {server["name"] for server in session.mcp_servers}
         kept = (s for s in session.definition.mcp_servers if s.get("name") not in given)
+        servers = (*kept, *session.mcp_servers)
+        token = self._tokens.issue(record.key) if session.definition.session_tools else ""
         return SessionSpec(
             definition=session.definition,
             revision=config.revision,
@@ -340,7 +365,8 @@ class Router(Owner):
             cwd=record.cwd,
             above=self._directory.above([session])[record.key],
             additional_directories=record.additional_directories,
-            mcp_servers=(*kept, *session.mcp_servers),
+            mcp_servers=with_tools(servers, token, self._around.tool_server),
+            tool_token=token,
             env=env,
             mark=mark,
             start_seconds=config.limits.start_seconds,

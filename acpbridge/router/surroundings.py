@@ -71,6 +71,8 @@ class Surroundings:
         learn: told of a caller's environment, so that its secrets are known to redaction.
         notices: what an operator should know.
         policy: what `status` says of the policy in force, and what an operator should know of it.
+        tool_server: the MCP server of the session tools for the holder of a tool token, as
+            `session/new` has it; None where nothing can be started that reaches this router.
     """
 
     daemon: DaemonInfo
@@ -79,3 +81,4 @@ class Surroundings:
     learn: Callable[[Mapping[str, str]], None]
     notices: Callable[[], list[str]]
     policy: Callable[[], Awaitable[tuple[dict[str, Any] | None, list[str]]]] = no_policy
+    tool_server: Callable[[str], Mapping[str, Any]] | None = None

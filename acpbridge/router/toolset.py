@@ -18,6 +18,7 @@ from acpbridge.router.look_requests import (
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
+from acpbridge.router.tooling import ToolsRequest
 
 REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     request.METHOD: request
@@ -32,6 +33,7 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         TreeRequest,
         RunsRequest,
         SendRequest,
+        ToolsRequest,
     )
 }
 """All of them."""

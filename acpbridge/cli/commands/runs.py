@@ -59,7 +59,8 @@ def runs(ctx: click.Context, key: str, *, everything: bool, limit: int, as_json:
 
 
 @runs.command(
-    epilog="\b\nExamples:\n  acpbridge runs deliveries\n  acpbridge runs deliveries --all --json"
+    short_help="List completions to come and those that are stuck.",
+    epilog="\b\nExamples:\n  acpbridge runs deliveries\n  acpbridge runs deliveries --all --json",
 )
 @click.option("--all", "everything", is_flag=True, help="Also those that are over.")
 @options.as_json
@@ -74,7 +75,8 @@ def deliveries(ctx: click.Context, *, everything: bool, as_json: bool) -> int:
 
 
 @runs.command(
-    epilog="\b\nExample:\n  acpbridge runs retry announce:1a2b3c4d-0000-4000-8000-000000000000"
+    short_help="Have completions told again that are stuck.",
+    epilog="\b\nExample:\n  acpbridge runs retry announce:1a2b3c4d-0000-4000-8000-000000000000",
 )
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @options.as_json
