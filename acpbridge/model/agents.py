@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from acpbridge.model.delegation import Delegation
 from acpbridge.model.keys import AgentId
 from acpbridge.model.settings import Settings
 
@@ -156,6 +157,7 @@ class AgentDefinition:
         client_terminal: whether it may ask the bridge to run commands for it.
         session_tools: whether it is given the session tools, over MCP.
         facts: what the catalogue knows of the program.
+        delegation: what its sessions may start.
         default: whether it is the one that runs when none is named.
     """
 
@@ -183,6 +185,7 @@ class AgentDefinition:
     client_terminal: bool = False
     session_tools: bool = False
     facts: AgentFacts = UNKNOWN_FACTS
+    delegation: Delegation = field(default_factory=Delegation)
     default: bool = False
 
     @property

@@ -130,7 +130,9 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
-        spawning = Spawning(self._directory, self._accepting, self._around.config)
+        spawning = Spawning(
+            self._directory, self._accepting, self._around.config, self._services.ids
+        )
         self._tools[SpawnRequest] = spawning.spawn
         sending = Sending(
             self._directory, self._runs, self._services, self._around.config, self._accepting
