@@ -3,7 +3,7 @@
 Above is the router, which calls it once; below are the parts.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,6 @@ from acpbridge.router.toolset import REQUESTS
 from acpbridge.router.workload import Workload
 from acpbridge.router.yielding import Yielding
 
-Serve = Callable[[ToolRequest, Requester], Awaitable[dict[str, Any]]]
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -52,7 +50,7 @@ class Parts:
         inspector: what really runs.
         around: configuration and state directory.
         kill: ends sessions with all below them.
-        serve: serves a call of any tool.
+        tools: serve all calls; who has which tool was looked at before one of them is called.
     """
 
     directory: Directory
@@ -63,7 +61,7 @@ class Parts:
     inspector: Inspector
     around: Surroundings
     kill: Kill
-    serve: Serve
+    tools: Mapping[type[ToolRequest], ToolHandler[Any]]
 
 
 def look_handlers(parts: Parts) -> Mapping[type[ToolRequest], ToolHandler[Any]]:
@@ -79,15 +77,16 @@ def look_handlers(parts: Parts) -> Mapping[type[ToolRequest], ToolHandler[Any]]:
     async def dispatch(
         method: str, params: Mapping[str, Any], requester: Requester
     ) -> dict[str, Any]:
-        if method not in REQUESTS:
+        kind = REQUESTS.get(method)
+        if kind is None or kind not in parts.tools:
             raise BridgeError("method_not_found", f"There is no {method} here.")
-        return await parts.serve(REQUESTS[method].read(params), requester)
+        return await parts.tools[kind](kind.read(params), requester)
 
     subagents = Subagents(
         directory=directory,
         services=services,
         inspector=parts.inspector,
-        around=parts.around,
+        home=parts.around.daemon.home,
         workload=workload,
         history=history,
         awaiting=Awaiting(directory, services, parts.questions, workload),

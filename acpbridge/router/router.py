@@ -151,7 +151,7 @@ class Router(Owner):
             self._inspector,
             self._around,
             kill=self.kill,
-            serve=self.tool,
+            tools=self._tools,
         )
 
     def _take_no_more(self) -> None:

@@ -19,7 +19,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.history import History
 from acpbridge.router.look_requests import HistoryRequest, SubagentsRequest
 from acpbridge.router.services import Services
-from acpbridge.router.surroundings import Inspector, Surroundings
+from acpbridge.router.surroundings import Inspector
 from acpbridge.router.targets import resolve
 from acpbridge.router.workload import Work, Workload, runtime_of
 
@@ -39,7 +39,7 @@ class Subagents:
         directory: the sessions that there are.
         services: clock, log and what takes secrets out.
         inspector: what really runs.
-        around: the configuration in force, and where the state is.
+        home: the state directory.
         workload: the runs.
         history: what was said.
         awaiting: waits for tasks.
@@ -53,7 +53,7 @@ class Subagents:
         directory: Directory,
         services: Services,
         inspector: Inspector,
-        around: Surroundings,
+        home: str,
         workload: Workload,
         history: History,
         awaiting: Awaiting,
@@ -63,7 +63,7 @@ class Subagents:
         self._directory = directory
         self._services = services
         self._inspector = inspector
-        self._around = around
+        self._home = home
         self._workload = workload
         self._history = history
         self._kill = kill
@@ -86,23 +86,10 @@ class Subagents:
 
         Raises:
             BridgeError: `invalid_params`; `no_such_session` for what is not below the caller;
-                `ambiguous_key`; `permission_denied` for a leaf that would end others; `survivors`
-                for an end that is not complete.
+                `ambiguous_key`; `survivors` for an end that is not complete.
         """
         request.check()
-        if request.action in ("kill", "cancel"):
-            self._check_no_leaf(requester)
         return await self._actions[request.action](request, requester)
-
-    def _check_no_leaf(self, requester: Requester) -> None:
-        own = None if requester.session is None else self._directory.get(requester.session)
-        most = self._around.config().limits.max_depth
-        if own is not None and own.record.lineage.depth >= most:
-            message = (
-                f"A sub-agent at depth {most} (limits.maxDepth) starts none, and ends none of"
-                " others."
-            )
-            raise BridgeError("permission_denied", message)
 
     async def _works(self, requester: Requester, since: str = "") -> list[Work]:
         return await self._workload.of(self._workload.below(requester), since=since)
@@ -143,7 +130,7 @@ class Subagents:
         work = await self._meant(request, requester)
         (row,) = await self.run_rows([work])
         record = work.session.record
-        place = Path(self._around.daemon.home, "agents", record.key.agent, "sessions", "events.db")
+        place = Path(self._home, "agents", record.key.agent, "sessions", "events.db")
         said = {} if work.turn is None else dict(work.turn.request.provenance)
         return {
             "status": "ok",
