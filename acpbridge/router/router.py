@@ -39,6 +39,7 @@ from acpbridge.router.claiming import Claim, Claiming
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
+from acpbridge.router.lookers import Parts, look_handlers
 from acpbridge.router.looking import Looking
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
@@ -100,6 +101,7 @@ class Router(Owner):
             AgentsRequest: roster.agents,
             ToolsRequest: self._tooling.tools,
         }
+        self._tools |= look_handlers(self._parts())
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -128,7 +130,9 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
-        spawning = Spawning(self._directory, self._accepting, self._around.config)
+        spawning = Spawning(
+            self._directory, self._accepting, self._around.config, self._services.ids
+        )
         self._tools[SpawnRequest] = spawning.spawn
         self._sending = Sending(
             self._directory,
@@ -141,6 +145,19 @@ class Router(Owner):
         self._tools[SendRequest] = self._sending.send
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
+
+    def _parts(self) -> Parts:
+        return Parts(
+            self._directory,
+            self._looking,
+            self._runs,
+            self._questions,
+            self._services,
+            self._inspector,
+            self._around,
+            kill=self.kill,
+            tools=self._tools,
+        )
 
     def _take_no_more(self) -> None:
         self._accepting.stop()

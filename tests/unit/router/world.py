@@ -479,7 +479,9 @@ async def world(
                     scribe=Scribe(),
                     broker=broker,
                     runtime=lambda _: runtime,
-                    places=Places(lambda: limits.max_processes),
+                    places=Places(
+                        lambda: limits.max_processes, lambda: limits.max_concurrent_subagents
+                    ),
                     clock=clock,
                     ids=Ids(),
                     faults=faults,
