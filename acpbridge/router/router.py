@@ -41,6 +41,7 @@ from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
 from acpbridge.router.lookers import Parts, look_handlers
 from acpbridge.router.looking import Looking
+from acpbridge.router.mains import Mains
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
 from acpbridge.router.restarting import Restarting
@@ -130,6 +131,8 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
+        self._mains = Mains(self._directory, self._services, self._around.config, self._session)
+        self._mains.ensure()
         spawning = Spawning(
             self._directory, self._accepting, self._around.config, self._services.ids
         )
@@ -178,6 +181,7 @@ class Router(Owner):
 
     async def run(self, request: RunRequest, requester: Requester) -> RunReceipt:
         """Accept one turn; see `RouterApi.run`."""
+        self._mains.ensure()
         return await self._accepting.accept(request, requester)
 
     async def follow(
@@ -215,12 +219,14 @@ class Router(Owner):
 
     async def status(self, key: str, requester: Requester) -> dict[str, Any]:
         """Return the truth, now; see `RouterApi.status`."""
+        self._mains.ensure()
         return await self._looking.status(key, requester)
 
     async def sessions(
         self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
     ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
+        self._mains.ensure()
         return self._looking.sessions(requester, everything=everything, agent=agent, cwd=cwd)
 
     async def matching(self, agent: str, requester: Requester) -> list[str]:
@@ -318,6 +324,7 @@ class Router(Owner):
 
     async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; see `RouterApi.tool`."""
+        self._mains.ensure()
         self._tooling.check(request, requester)
         return await self._tools[type(request)](request, requester)
 
