@@ -8,6 +8,7 @@ from typing import Final
 
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
+from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
 from acpbridge.router.tooling import ToolsRequest
 
@@ -18,6 +19,8 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         SpawnRequest,
         SendRequest,
         ToolsRequest,
+        AskRequest,
+        DelegationsRequest,
     )
 }
 """All of them."""
