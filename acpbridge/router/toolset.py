@@ -6,6 +6,15 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
+from acpbridge.router.look_requests import (
+    HistoryRequest,
+    RunsRequest,
+    SessionRequest,
+    SessionsRequest,
+    SubagentsRequest,
+    TreeRequest,
+    YieldRequest,
+)
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
@@ -16,6 +25,13 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     for request in (
         AgentsRequest,
         SpawnRequest,
+        SessionsRequest,
+        HistoryRequest,
+        SessionRequest,
+        YieldRequest,
+        SubagentsRequest,
+        TreeRequest,
+        RunsRequest,
         SendRequest,
         ToolsRequest,
     )
