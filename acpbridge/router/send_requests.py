@@ -40,6 +40,7 @@ class SendRequest(ToolRequest):
     """
 
     METHOD: ClassVar[str] = "tool/send"
+    WAITS: ClassVar[bool] = True
 
     message: StrictStr = Field(
         validation_alias=AliasChoices("message", "SendMessage", "content", "text"),
