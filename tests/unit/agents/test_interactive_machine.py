@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -32,8 +33,8 @@ LIMIT = 30
 class Book:
     """One conversation, and all that was done to it."""
 
-    words_fail: bool
     memory_fails: bool
+    patient: bool = True
     heard: list[str] = field(default_factory=list)
     ends: list[str] = field(default_factory=list)
     running: bool = False
@@ -45,7 +46,7 @@ class Book:
         self.running = True
         try:
             self.heard.append(message.content)
-            if message.content.startswith("wait"):
+            if message.content.startswith("wait") and self.patient:
                 await self.go.wait()
             if message.content.startswith("raise"):
                 raise RuntimeError("odd")
@@ -80,9 +81,13 @@ class ConversationsMachine(RuleBasedStateMachine):
         await anyio.lowlevel.checkpoint()
         if self.open_fails:
             raise BridgeError("subagent_policy", "no more")
-        book = Book(words_fail=False, memory_fails=self.memory_fails)
+        book = Book(memory_fails=self.memory_fails)
         self.books.append(book)
         return book
+
+    def patience(self) -> None:
+        for book in self.books:
+            book.patient = True
 
     def run_all(self, *steps: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run steps, each begun before the next; return what comes of each."""
@@ -109,10 +114,12 @@ class ConversationsMachine(RuleBasedStateMachine):
         return CAUSE.model_copy(update={"content": f"{word} {self.said}"})
 
     async def let_go(self) -> None:
-        """Let every turn go on that waits, until none does."""
+        """Let the turn go on that waits; those behind it do not wait."""
         await anyio.wait_all_tasks_blocked()
         for book in self.books:
             book.go.set()
+            book.go = anyio.Event()
+            book.patient = False
 
     # ---- What happens ----
 
@@ -137,6 +144,7 @@ class ConversationsMachine(RuleBasedStateMachine):
     def call(self, caller: str, role: str, words: list[str], fails: bool) -> None:
         """Say things at once: each is heard, in order, in one conversation."""
         self.open_fails = fails
+        self.patience()
         messages = [self.message(word) for word in words]
         known = self.model.get((caller, role))
         begun = len(self.books)
@@ -158,7 +166,6 @@ class ConversationsMachine(RuleBasedStateMachine):
                 assert isinstance(answer, RuntimeError)
             else:
                 assert answer.content == f"heard {message.content}"
-        known.go = anyio.Event()
 
     @rule(caller=CALLERS, role=ROLES, times=st.integers(1, 3))
     def unload(self, caller: str, role: str, times: int) -> None:
@@ -173,6 +180,7 @@ class ConversationsMachine(RuleBasedStateMachine):
         """Stop a turn, with others that wait behind it."""
         if (caller, role) not in self.model:
             return
+        self.patience()
         messages = [self.message("wait"), *(self.message("say") for _ in range(behind))]
 
         async def stop() -> Unloaded:
@@ -191,6 +199,7 @@ class ConversationsMachine(RuleBasedStateMachine):
         """Cancel a call from outside: the conversation stays, for its caller may go on."""
         if (caller, role) not in self.model:
             return
+        self.patience()
         message = self.message("wait")
 
         async def cut_off() -> None:
@@ -207,6 +216,7 @@ class ConversationsMachine(RuleBasedStateMachine):
     def end(self, caller: str, running: bool) -> None:
         """End a caller's run, with a turn under way or without."""
         mine = [role for one, role in self.model if one == caller]
+        self.patience()
         calls = []
         if running and mine:
             calls = [self.talks.call(caller, mine[0], self.message("wait"), self)]
@@ -243,7 +253,5 @@ class ConversationsMachine(RuleBasedStateMachine):
         self.loop.close()
 
 
-ConversationsMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None
-)
-test_1_1_to_1_12_conversations_are_what_a_plain_model_says = ConversationsMachine.TestCase
+TestConversations = pytest.mark.timeout(120)(ConversationsMachine.TestCase)
+TestConversations.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
