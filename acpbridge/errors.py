@@ -107,6 +107,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
+    "no_such_delegation": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is under way: acpbridge delegations."
+    ),
     "no_such_grant": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is in force: acpbridge permissions grants."
     ),
@@ -129,6 +132,12 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         INVALID_REQUEST,
         EXIT_FAILURE,
         "End a child, or raise limits.maxDepth or limits.maxChildrenPerSession.",
+    ),
+    "nothing_pending": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Go on, or end the turn: there is nothing to wait for."
+    ),
+    "team_disabled": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Ask without mode background, or give a team processor."
     ),
     # Spawning, besides the two above.
     "acp_disabled": ErrorKind(
@@ -162,9 +171,6 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "spawn_failed": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Mend what it says, and spawn again."),
     "dispatch_failed": ErrorKind(
         INTERNAL_ERROR, EXIT_FAILURE, "Look at the session that it names, and spawn again."
-    ),
-    "team_disabled": ErrorKind(
-        INVALID_REQUEST, EXIT_FAILURE, "Ask without mode background, or give a team processor."
     ),
     "send_loop": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Answer with what is known, instead of asking on."

@@ -75,6 +75,8 @@ class _Agent(_Strict):
     id: Word | None = None
     name: StrictStr = ""
     description: StrictStr = ""
+    capabilities: list[Word] = Field(default_factory=list)
+    when_to_use: StrictStr = ""
     default: StrictBool = False
     workspace: Word | None = None
     runtime: _Runtime | None = None
@@ -199,6 +201,8 @@ def _definition(
         id=key,
         name=agent.name or str(key),
         description=agent.description or base.description,
+        capabilities=tuple(agent.capabilities),
+        when_to_use=agent.when_to_use,
         workspace=workspace,
         mode=agent.mode,
         allow_bypass=agent.allow_bypass,

@@ -136,6 +136,8 @@ class AgentDefinition:
         id: canonical.
         name: for people.
         description: for people and for a main agent that chooses.
+        capabilities: what it is good at, in a few words each, for a main agent that chooses.
+        when_to_use: when it should be chosen, in a sentence, for the same.
         kind: of the runtime.
         command: argv of an ACP agent; empty: found from the facts.
         entry: `module:attribute` of a Python agent.
@@ -162,6 +164,8 @@ class AgentDefinition:
     id: AgentId
     name: str = ""
     description: str = ""
+    capabilities: tuple[str, ...] = ()
+    when_to_use: str = ""
     kind: RuntimeKind = RuntimeKind.ACP
     command: tuple[str, ...] = ()
     entry: str = ""

@@ -30,6 +30,7 @@ from acpbridge.model.sessions import (
 from acpbridge.router import delegating, mains, routes, view
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action, Target, authorize
+from acpbridge.router.births import tell_parent
 from acpbridge.router.claiming import EXTERNAL
 from acpbridge.router.directory import Directory
 from acpbridge.router.environments import Environments
@@ -137,7 +138,7 @@ class Accepting:
         # Nothing was awaited since the look at the limits.
         session.inbox.reserve(weight(request.content))
         asking = self._directory.asking(requester)
-        caller = None if asking is None else asking.turn
+        caller = None if asking is None or request.independent else asking.turn
         with anyio.CancelScope(shield=True):
             try:
                 run = await self._put_on_record(session, requester, request, key, new=new)
@@ -361,6 +362,8 @@ class Accepting:
         else:
             self._services.tidings.prompted(session.key)
         after = self._services.log.last_seq(session.key)
+        if not after:
+            tell_parent(self._directory, self._services, session)
         self._runs.add(session, turn)
         if session.submit(turn):
             self._start(session)
