@@ -17,6 +17,7 @@ from acpbridge import logs
 from acpbridge.app.policing import Policing
 from acpbridge.app.recovering import recover
 from acpbridge.app.setup import Base, Setup
+from acpbridge.config.environment import plain_environment
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
 from acpbridge.controller.errands import Errands
@@ -126,6 +127,7 @@ async def open_router(
                 learn=base.learn,
                 notices=lambda: [*_notices(base, ledger, session_log), *supervisor.notices],
                 policy=policing.shown,
+                plain_environment=lambda: plain_environment(os.environ),
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands

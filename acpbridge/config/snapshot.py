@@ -40,6 +40,8 @@ class Limits(BaseModel):
         max_processes_per_session: living processes of one session's tree, the same.
         stall_seconds: a turn without an update for so long fails, unless a tool runs or a question
             is open. 0: no limit.
+        announce_seconds: an attempt at telling a session of a completion, from when its agent is
+            started or asked until the words go out.
     """
 
     model_config = STRICT | ConfigDict(populate_by_name=True)
@@ -57,6 +59,7 @@ class Limits(BaseModel):
     max_store_mb: Annotated[_Count, Field(le=1024**2)] | None = None
     max_rss_mb: _CountOrNone = 0
     max_processes_per_session: _CountOrNone = 0
+    announce_seconds: _Seconds = 120.0
     stall_seconds: Annotated[float, Field(strict=True, ge=0, le=86400, allow_inf_nan=False)] = 0.0
 
 

@@ -51,7 +51,8 @@ from acpbridge.router.api import (
     Span,
 )
 from acpbridge.router.authorize import Action, Target, authorize
-from acpbridge.router.toolcall import REQUESTS, ToolRequest
+from acpbridge.router.toolcall import ToolRequest
+from acpbridge.router.toolset import REQUESTS
 from acpbridge.transport.connection import Connection
 from acpbridge.transport.faulty import faulty
 from acpbridge.transport.tasks import background

@@ -1,7 +1,7 @@
 """Sessions, turns and runs: their states and their stored records."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -107,6 +107,9 @@ class SessionRecord:
         additional_directories: further roots, absolute.
         auth_source: where the agent's login comes from, `unknown` unless it was told.
         definition: snapshot of the definition it was opened with, JSON.
+        label: a short title that who spawned it gave; "" for none.
+        task_name: a handle by which who spawned it knows it; "" for none.
+        cleanup: `delete` to archive it once its end was announced, else `keep`.
     """
 
     key: SessionKey
@@ -128,6 +131,36 @@ class SessionRecord:
     additional_directories: tuple[str, ...] = ()
     auth_source: str = "unknown"
     definition: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+    task_name: str = ""
+    cleanup: str = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What is said of a session that a spawn makes, besides its first prompt.
+
+    Attributes:
+        label: a short title.
+        task_name: a handle by which who spawns it knows it.
+        cleanup: as in its record.
+        resume: the agent's own id of a conversation that it takes up; "" for a new one.
+    """
+
+    label: str = ""
+    task_name: str = ""
+    cleanup: str = "keep"
+    resume: str = ""
+
+    def put_on(self, record: SessionRecord) -> SessionRecord:
+        """Return the record of the session, new so far, with what is said of it."""
+        return replace(
+            record,
+            label=self.label,
+            task_name=self.task_name,
+            cleanup=self.cleanup,
+            agent_session_id=self.resume or None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

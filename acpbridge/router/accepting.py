@@ -185,6 +185,8 @@ class Accepting:
             auth_source=login,
             definition={"id": definition.id, "revision": self._around.config().revision},
         )
+        if request.birth is not None:
+            record = request.birth.put_on(record)
         session = self._make(record, definition)
         self._directory.add(session)
         return session

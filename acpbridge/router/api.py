@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester
-from acpbridge.model.sessions import CancelRung, Outcome, SessionState
+from acpbridge.model.sessions import Birth, CancelRung, Outcome, SessionState
 from acpbridge.model.settings import Settings
 from acpbridge.router.toolcall import ToolRequest
 
@@ -38,6 +38,8 @@ class RunRequest:
         mcp_servers: more of them for the agent, as `session/new` has them; taken when its process
             starts. In memory only: never stored, and gone with the daemon.
         fresh: go on without the earlier conversation, if the agent cannot take it up.
+        birth: what else is said of the session that a spawn makes; None: this is no spawn. Never
+            read from the wire.
         deliver_to: session that hears of the end of the run; None: nobody does. Never on a wire.
         provenance: what kind of message it is, with its fields; empty for an operator's. Never on
             a wire.
@@ -61,6 +63,7 @@ class RunRequest:
     settings: Settings = field(default_factory=Settings)
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     fresh: bool = False
+    birth: Birth | None = None
     deliver_to: SessionKey | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     task: str = ""

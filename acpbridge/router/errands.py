@@ -27,11 +27,13 @@ class Errand:
         entry: id of the completion in the outbox.
         began: set once the turn is worked on: from then on its time counts.
         told: whether the words have gone out.
+        late: whether it was given up because it took too long.
     """
 
     entry: str
     began: anyio.Event = field(default_factory=anyio.Event)
     told: bool = False
+    late: bool = False
 
     async def go(self, ledger: Ledger, unwanted: Callable[[], bool]) -> None:
         """Put on record that the words go out now; what follows must not wait for anything.

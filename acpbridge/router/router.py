@@ -20,6 +20,8 @@ from acpbridge.model.sessions import SessionRecord
 from acpbridge.permissions.audit import Audit
 from acpbridge.router import routes
 from acpbridge.router.accepting import Accepting
+from acpbridge.router.announce import Announcing
+from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
 from acpbridge.router.api import (
     CancelReceipt,
     Following,
@@ -35,17 +37,21 @@ from acpbridge.router.api import (
     Span,
 )
 from acpbridge.router.authorize import Action
+from acpbridge.router.completions import Completions
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
 from acpbridge.router.looking import Looking
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
+from acpbridge.router.reporting import Reporting
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
+from acpbridge.router.spawn import Spawning
+from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.surroundings import Inspector, Surroundings
 from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
 from acpbridge.runtimes.base import SessionSpec
@@ -108,23 +114,42 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
+        spawning = Spawning(self._directory, self._accepting, self._around.config)
+        self._tools[SpawnRequest] = spawning.spawn
+        reporting = Reporting(self._directory, self._services)
+        self._announcing = Announcing(
+            self._directory,
+            self._runs,
+            self._services,
+            self._around,
+            reporting,
+            self._accepting.accept,
+        )
+        completions = Completions(
+            self._directory, self._runs, self._services, self._announcing, reporting
+        )
+        self._tools[CompletionsRequest] = completions.fetch
+        self._tools[DeliveriesRequest] = completions.deliveries
+        self._tasks.start_soon(self._announcing.serve, name="announcing")
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
     def _take_no_more(self) -> None:
         self._accepting.stop()
+        self._announcing.stop()
         for session in self._directory:
             session.mark_ending(None)
 
     async def stop(self) -> None:
         """Refuse new work, cancel turns and questions, and end every tree, side by side."""
         self._accepting.stop()
+        self._announcing.stop()
         self._services.broker.stop()
         await self._ending.stop()
 
     def busy(self) -> bool:
         """Tell whether any session has a process or anything to do."""
-        return any(session.active for session in self._directory)
+        return self._announcing.busy or any(session.active for session in self._directory)
 
     # ---- Runs ----
 

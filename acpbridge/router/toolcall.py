@@ -2,11 +2,11 @@
 
 Each tool is one class. Its fields are the parameters in camelCase, its `METHOD` the name of the
 call on the control socket; the answer is the JSON object that its face shows. A new tool is a class
-here and a handler in the router, and nothing in between.
+of this kind, listed in `toolset`, and a handler in the router, and nothing in between.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -29,7 +29,7 @@ class ToolRequest(BaseModel):
     METHOD: ClassVar[str]
 
     @classmethod
-    def read(cls, params: Mapping[str, Any]) -> "ToolRequest":
+    def read(cls, params: Mapping[str, Any]) -> Self:
         """Return the request that the params of a call hold.
 
         Raises:
@@ -57,9 +57,3 @@ class AgentsRequest(ToolRequest):
     """Which agents may be spoken to or started from here (`agents_list`)."""
 
     METHOD: ClassVar[str] = "tool/agents"
-
-
-REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
-    request.METHOD: request for request in (AgentsRequest,)
-}
-"""All of them, by the name of their call."""

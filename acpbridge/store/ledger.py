@@ -112,7 +112,7 @@ class Ledger:
         clean = replace(record, task=self._redact(record.task)[:TASK])
         return await self._change(lambda connection: insert_run(connection, clean))
 
-    async def finish_run(
+    async def finish_run(  # noqa: PLR0913 -- all of one ending, by name
         self,
         run_id: str,
         outcome: Outcome,

@@ -111,7 +111,11 @@ def without_secrets(record: SessionRecord, redact: Callable[[Any], Any]) -> Sess
         None if redact(chosen.mode) != chosen.mode else chosen.mode,
         {name: value for name, value in chosen.options.items() if redact(value) == value},
     )
-    said = {"mode": redact(record.mode), "last_error": redact(record.last_error)}
+    said = {
+        "mode": redact(record.mode),
+        "last_error": redact(record.last_error),
+        "label": redact(record.label),
+    }
     return replace(record, settings=settings, **said)
 
 
@@ -139,6 +143,9 @@ def write_session(record: SessionRecord) -> str:
             "additionalDirectories": record.additional_directories,
             "authSource": record.auth_source,
             "definition": _plain(record.definition),
+            "label": record.label,
+            "taskName": record.task_name,
+            "cleanup": record.cleanup,
         }
     )
 
@@ -173,6 +180,9 @@ def read_session(text: str) -> SessionRecord:
             additional_directories=tuple(fields["additionalDirectories"]),
             auth_source=fields["authSource"],
             definition=dict(fields["definition"]),
+            label=fields.get("label", ""),
+            task_name=fields.get("taskName", ""),
+            cleanup=fields.get("cleanup", "keep"),
         )
 
     return _read(text, build)

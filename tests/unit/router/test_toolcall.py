@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from acpbridge.errors import BridgeError
-from acpbridge.router.toolcall import REQUESTS, AgentsRequest
+from acpbridge.router.toolcall import AgentsRequest
+from acpbridge.router.toolset import REQUESTS
 from tests.unit.router.world import OPERATOR, world
 
 

@@ -1,0 +1,22 @@
+"""All session tools by the name of their call: the one list that the control socket serves.
+
+Above are the daemon and whoever else lists tools; below are the requests, a module for each part.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
+from acpbridge.router.spawn_requests import SpawnRequest
+from acpbridge.router.toolcall import AgentsRequest, ToolRequest
+
+REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
+    request.METHOD: request
+    for request in (
+        AgentsRequest,
+        SpawnRequest,
+        CompletionsRequest,
+        DeliveriesRequest,
+    )
+}
+"""All of them."""
