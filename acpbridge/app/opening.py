@@ -250,6 +250,7 @@ def _services(
         ),
         usage=supervisor.usage,
         stall=lambda: config().limits.stall_seconds,
+        announce=lambda: config().limits.announce_seconds,
     )
 
 

@@ -72,6 +72,11 @@ def child_environment(
     return out | {HOME: home, MARK: mark}
 
 
+def is_proxy(name: str) -> bool:
+    """Tell whether a variable names a proxy."""
+    return name.lower() in _PROXIES
+
+
 def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what any program needs of an environment and nobody keeps secret.
 

@@ -6,9 +6,9 @@ words have gone out; what went out is never repeated by itself. Agents that the 
 fetch theirs. Above is the router; below are `accepting`, the ledger and `telling`.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import anyio
@@ -16,19 +16,16 @@ import structlog
 from anyio.abc import TaskGroup
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.events import Fact
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.model.sessions import RunRecord
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.directory import Directory
+from acpbridge.router.dues import Due, Dues
 from acpbridge.router.reporting import Reporting
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.surroundings import Surroundings
-from acpbridge.router.telling import plain, protected
 from acpbridge.router.turns import Turn
 from acpbridge.store.outbox import Settled
 from acpbridge.store.records import OutboxEntry
@@ -49,36 +46,14 @@ RETRY: Final = 1.0
 # Between two rungs of the ladder for an attempt that takes too long. Seconds.
 GRACE: Final = 2.0
 
+# What is blocked is kept for a person so long (contract 7.2.6).
+KEPT: Final = timedelta(days=7)
+DAY: Final = 86400.0
+
 # With these another attempt cannot be more than the first: a person has to do something.
 _LASTING: Final = frozenset({"resume_not_found", "auth_required", "agent_not_found"})
 
 Accept = Callable[[RunRequest, Requester], Awaitable[RunReceipt]]
-
-
-@dataclass(eq=False, slots=True)
-class Due:
-    """A completion that is still to be told.
-
-    Attributes:
-        entry: as it is on record.
-        run: that has ended.
-        tries: attempts of this daemon.
-        since: monotonic seconds of the first one.
-        resting: whether it waits for the next attempt.
-        turn: the one that tells of it, while it waits or runs.
-    """
-
-    entry: OutboxEntry
-    run: RunRecord
-    tries: int = 0
-    since: float = 0.0
-    resting: bool = False
-    turn: Turn | None = None
-
-    @property
-    def pulled(self) -> bool:
-        """Whether it is fetched."""
-        return bool(self.entry.payload.get("pulled"))
 
 
 class Announcing:
@@ -88,8 +63,8 @@ class Announcing:
         directory: the sessions that there are.
         runs: the runs under way.
         services: ledger, log, clock and tidings.
-        around: limits, and the environment of a session that lost its own.
-        reporting: makes a completion of a run.
+        reporting: says what a session is prompted with.
+        dues: what is still to be told.
         accept: accepts a turn.
     """
 
@@ -98,20 +73,17 @@ class Announcing:
         directory: Directory,
         runs: Runs,
         services: Services,
-        around: Surroundings,
         reporting: Reporting,
+        dues: Dues,
         accept: Accept,
     ) -> None:
         self._directory = directory
         self._runs = runs
         self._services = services
-        self._around = around
         self._reporting = reporting
         self._accept = accept
-        self._due: dict[str, Due] = {}
+        self._dues = dues
         self._under_way: set[SessionKey] = set()
-        self._held: dict[str, int] = {}
-        self._claimed: set[str] = set()
         self._stopping = False
 
     # ---- What others ask ----
@@ -120,22 +92,9 @@ class Announcing:
         """Tell nobody any more; what is pending is told by the next daemon."""
         self._stopping = True
 
-    @property
-    def busy(self) -> bool:
-        """Whether somebody is to be told of something by this daemon, sooner or later."""
-        return any(not (due.pulled or due.entry.payload.get("quiet")) for due in self._due.values())
-
-    @contextmanager
-    def holding(self, run_id: str) -> Iterator[None]:
-        """Announce the end of a run to nobody within the block: somebody waits for it himself."""
-        self._held[run_id] = self._held.get(run_id, 0) + 1
-        try:
-            yield
-        finally:
-            self._held[run_id] -= 1
-            if not self._held[run_id]:
-                del self._held[run_id]
-            self._services.tidings.tell()
+    def holding(self, run_id: str) -> AbstractContextManager[None]:
+        """Announce the end of a run to nobody within the block: see `Dues.holding`."""
+        return self._dues.holding(run_id)
 
     async def claim(self, run_id: str) -> bool:
         """Take a completion that somebody got otherwise; False: it was told, or goes out now.
@@ -147,42 +106,44 @@ class Announcing:
         note = {"by": "claim", "at": self._services.now()}
         step = Settled(entry_id, ("pending",), "delivered", note)
         if await self._services.ledger.settle_outbox(step):
-            await self._drop(entry_id)
+            await self.withdraw(entry_id)
             return True
-        if await self._services.ledger.delivery(entry_id) is None:
-            self._claimed.add(entry_id)  # its outcome is not on record yet
-            return True
-        return False
+        run = await self._services.ledger.run(run_id)
+        if run is None or run.outcome is not None:
+            return False
+        self._dues.claim_later(entry_id)  # it is over, and that could not be put on record yet
+        return True
+
+    async def settled(self, run_id: str) -> None:
+        """Wait until a run is over and nothing of its completion is to come any more.
+
+        Raises:
+            BridgeError: `store_full`.
+        """
+        known = self._runs.turn(run_id)
+        if known is not None:
+            await known[1].done.wait()
+        while True:
+            news = self._services.tidings.news
+            entry = await self._services.ledger.delivery(f"announce:{run_id}")
+            if entry is None or entry.state not in ("pending", "sent"):
+                return
+            await news.wait()
 
     async def withdraw(self, entry_id: str) -> None:
         """Have no attempt under way at a completion that was settled otherwise."""
-        await self._drop(entry_id)
-
-    async def due(self) -> dict[str, Due]:
-        """Return what is still to be told, by the id of its entry, as it is on record now."""
-        entries = {entry.id: entry for entry in await self._services.ledger.outbox()}
-        for entry_id in self._due.keys() - entries.keys():
-            if self._due[entry_id].turn is None:
-                del self._due[entry_id]
-        for entry in entries.values():
-            known = self._due.get(entry.id)
-            if known is not None:
-                known.entry = entry
-            elif not await self._is_claimed(entry.id):
-                run = await self._services.ledger.run(entry.run_id)
-                if run is not None and run.outcome is not None:
-                    self._due.setdefault(entry.id, Due(entry, run))
-        return dict(self._due)
-
-    def ready(self, due: Due) -> bool:
-        """Tell whether a completion is whole: nobody waits for it, and nothing below it goes on."""
-        return due.run.run_id not in self._held and not self._goes_on_below(due)
+        due = self._dues.drop(entry_id)
+        if due is not None and due.turn is not None:
+            session = self._directory.get(due.turn.request.key)
+            if session is not None:
+                await session.cancel_turn(due.turn, GRACE)
+        self._services.tidings.tell()
 
     # ---- The task ----
 
     async def serve(self) -> None:
         """Tell of what has ended, until cancelled."""
-        async with background() as tasks:
+        async with background(self._give_up) as tasks:
             while True:
                 news = self._services.tidings.news
                 try:
@@ -196,47 +157,35 @@ class Announcing:
                     log.exception("completions could not be told")
                 await news.wait()
 
+    async def _give_up(self) -> None:
+        """Dismiss what was blocked for longer than a person is given, at the start and daily."""
+        while True:
+            now = self._services.clock.wall()
+            try:
+                for entry in await self._services.ledger.outbox(("blocked",)):
+                    if _age(entry, now) > KEPT:
+                        note = {"by": "expired", "at": self._services.now()}
+                        step = Settled(entry.id, ("blocked",), "dismissed", note)
+                        await self._services.ledger.settle_outbox(step)
+            except BridgeError as error:
+                log.warning("old deliveries cannot be given up", code=error.code)
+            await anyio.sleep(DAY)
+
     async def _look(self, tasks: TaskGroup) -> None:
-        prompted = self._services.tidings.take_prompted()
-        for due in (await self.due()).values():
+        found = await self._dues.all()
+        self._dues.wake(self._services.tidings.take_prompted())
+        for due in found:
             if self._stopping:
                 return
-            if due.pulled or due.resting or due.turn is not None or not self.ready(due):
+            if due.pulled or due.resting or due.turn is not None or not self._dues.ready(due):
                 continue
-            target = self._target(due)
+            target = self._dues.target(due)
             if target is None:
                 await self._block(due, "no_session")
-            elif due.entry.payload.get("quiet") and target.key not in prompted:
-                continue
-            elif target.key not in self._under_way:
+            elif not due.quiet and target.key not in self._under_way:
                 self._under_way.add(target.key)
                 due.resting = True
                 tasks.start_soon(self._deliver, due, target)
-
-    def _goes_on_below(self, due: Due) -> bool:
-        """Tell whether something that the run's session had asked for is not over and told."""
-        top = due.run.session
-        session = self._directory.get(top)
-        below = [] if session is None else self._directory.with_descendants([session])[1:]
-        under_way = any(
-            turn is not None and turn.request.delivery
-            for one in below
-            for turn in (one.turn, *one.inbox.waiting())
-        )
-        keys = {one.key for one in below}
-        return under_way or any(
-            other.run.session in keys and not other.pulled and not other.entry.payload.get("quiet")
-            for other in self._due.values()
-        )
-
-    def _target(self, due: Due) -> Session | None:
-        """Return who hears of it: the session that asked, else the nearest above that there is."""
-        asked = SessionKey.parse(due.entry.address)
-        line = (asked, *self._directory.line_above(asked))
-        if self._directory.get(asked) is None:
-            line = self._directory.line_above(due.run.session)
-        found = (self._directory.get(key) for key in line)
-        return next((s for s in found if s is not None and not s.closing), None)
 
     # ---- One attempt ----
 
@@ -257,8 +206,7 @@ class Announcing:
             due.turn = None
             self._under_way.discard(target.key)
         if why is None:
-            self._due.pop(due.entry.id, None)
-            due.resting = False
+            self._dues.drop(due.entry.id)
             self._services.tidings.tell()
         elif not self._stopping:
             self._services.tidings.tell()
@@ -270,7 +218,7 @@ class Announcing:
         due.tries += 1
         if not await self._services.ledger.try_outbox(due.entry.id):
             return None
-        request = await self._request(due, target)
+        request = await self._reporting.request(due, target)
         receipt = await self._accept(request, ANNOUNCER)
         known = self._runs.turn(receipt.run_id)
         if known is not None:
@@ -286,26 +234,10 @@ class Announcing:
         """End an attempt that takes too long; how long it waits in the queue does not count."""
         assert turn.errand is not None
         await turn.errand.began.wait()
-        await self._services.sleep(self._around.config().limits.announce_seconds)
+        await self._services.sleep(self._services.announce())
         if not turn.errand.told:
             turn.errand.late = True
             await target.cancel_turn(turn, GRACE)
-
-    async def _request(self, due: Due, target: Session) -> RunRequest:
-        completion = await self._reporting.completion(due.run)
-        python = target.definition.kind is RuntimeKind.PYTHON
-        text = (protected if python else plain)(completion)
-        return RunRequest(
-            content=({"type": "text", "text": text},),
-            session=str(target.key),
-            env={} if target.env else self._around.plain_environment(),
-            one_shot=target.record.one_shot,
-            detached=True,
-            correlation_id=due.run.correlation_id,
-            provenance=_provenance(due, target, completion.runtime),
-            task=f"announce {due.run.session}",
-            announces=due.entry.id,
-        )
 
     async def _again(self, due: Due, why: str, target: Session) -> None:
         """Have it tried again later, or not at all by itself."""
@@ -317,7 +249,7 @@ class Announcing:
             # Whoever stopped the session is not to see it go on by itself: it hears of it once it
             # is prompted again.
             await self._settle(due, "pending", {"quiet": True})
-            due.resting = False
+            due.resting = due.woken = False
             return
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (due.tries - 1))
         if not target.closing:
@@ -327,19 +259,10 @@ class Announcing:
 
     # ---- On record ----
 
-    async def _is_claimed(self, entry_id: str) -> bool:
-        if entry_id not in self._claimed:
-            return False
-        note = {"by": "claim", "at": self._services.now()}
-        step = Settled(entry_id, ("pending",), "delivered", note)
-        await self._services.ledger.settle_outbox(step)
-        self._claimed.discard(entry_id)
-        return True
-
     async def _block(self, due: Due, why: str) -> None:
         """Give up for now: a person may have it told after all."""
         await self._settle(due, "blocked", {"reason": why, "at": self._services.now()})
-        self._due.pop(due.entry.id, None)
+        self._dues.drop(due.entry.id)
         log.warning("a completion is blocked", run=due.run.run_id, why=why)
         key = SessionKey.parse(due.entry.address)
         if self._services.log.knows(key) and self._directory.get(key) is not None:
@@ -356,13 +279,13 @@ class Announcing:
         except BridgeError as error:
             log.warning("a delivery is not on record yet", run=due.run.run_id, code=error.code)
 
-    async def _drop(self, entry_id: str) -> None:
-        due = self._due.pop(entry_id, None)
-        if due is not None and due.turn is not None:
-            session = self._directory.get(due.turn.request.key)
-            if session is not None:
-                await session.cancel_turn(due.turn, GRACE)
-        self._services.tidings.tell()
+
+def _age(entry: OutboxEntry, now: datetime) -> timedelta:
+    """Return since when a delivery is blocked; one without a readable moment is new."""
+    try:
+        return now - datetime.fromisoformat(entry.payload.get("at") or "")
+    except (ValueError, TypeError):
+        return timedelta()
 
 
 def _why(turn: Turn) -> str:
@@ -370,15 +293,3 @@ def _why(turn: Turn) -> str:
     if turn.errand is not None and turn.errand.late:
         return "start_timeout"
     return "cancelled" if turn.error is None else turn.error.code
-
-
-def _provenance(due: Due, target: Session, runtime: str) -> dict[str, Any]:
-    return {
-        "kind": "inter_session",
-        "sourceTool": "subagent_announce",
-        "runtime": runtime,
-        "sourceSessionKey": str(due.run.session),
-        "targetSessionKey": str(target.key),
-        "runId": due.run.run_id,
-        "correlationId": due.run.correlation_id,
-    }

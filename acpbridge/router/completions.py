@@ -8,18 +8,17 @@ from typing import Any, Final
 import anyio
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.display import clip, escape
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.permission import Question
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.announce import Announcing
 from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
+from acpbridge.router.attention import attention
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
+from acpbridge.router.dues import Dues
 from acpbridge.router.reporting import Reporting
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
-from acpbridge.router.telling import LINE
 from acpbridge.store.outbox import Settled
 from acpbridge.store.records import OutboxEntry
 
@@ -43,7 +42,8 @@ class Completions:
         directory: the sessions that there are.
         runs: the runs under way.
         services: ledger, broker and tidings.
-        announcing: has what is still to be told.
+        dues: what is still to be told.
+        announcing: tells of it.
         reporting: makes a completion of a run.
     """
 
@@ -52,12 +52,14 @@ class Completions:
         directory: Directory,
         runs: Runs,
         services: Services,
+        dues: Dues,
         announcing: Announcing,
         reporting: Reporting,
     ) -> None:
         self._directory = directory
         self._runs = runs
         self._services = services
+        self._dues = dues
         self._announcing = announcing
         self._reporting = reporting
         self._seen: dict[tuple[SessionKey, str], None] = {}
@@ -103,8 +105,8 @@ class Completions:
         await self._announcing.withdraw(name)
 
     async def _found(self, requester: Requester, key: SessionKey) -> dict[str, Any]:
-        due = [d for d in (await self._announcing.due()).values() if d.entry.address == str(key)]
-        ready = [one for one in due if self._announcing.ready(one)]
+        due = [one for one in await self._dues.all() if one.entry.address == str(key)]
+        ready = [one for one in due if self._dues.ready(one)]
         rows = self._attention(key)
         size = given = 0
         for one in ready:
@@ -176,18 +178,3 @@ class Completions:
             "task": "" if run is None else run.task,
             "outcome": None if run is None else run.outcome,
         }
-
-
-def attention(question: Question) -> dict[str, Any]:
-    """Return what whoever is above a session is told of a question in it: no way to answer it."""
-    request = question.request
-    title = clip(escape(request.ask.subject.title or request.ask.subject.kind), LINE)
-    text = f"{request.session} waits for a person: {title}. Only a person can answer."
-    return {
-        "kind": "attention",
-        "sessionKey": str(request.session),
-        "runId": request.turn,
-        "status": "waits for a person",
-        "at": question.asked_at,
-        "text": text,
-    }

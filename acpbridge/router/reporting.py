@@ -3,17 +3,21 @@
 Above are those who tell of completions; below are the ledger and the sessions' logs.
 """
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import structlog
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.sessions import Outcome, RunRecord
+from acpbridge.router.api import RunRequest
 from acpbridge.router.directory import Directory
+from acpbridge.router.dues import Due
 from acpbridge.router.said import Said, said_in
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.telling import SILENT, Completion
+from acpbridge.router.telling import SILENT, Completion, plain, protected
 
 log = structlog.get_logger(__name__)
 
@@ -27,11 +31,40 @@ class Reporting:
     Args:
         directory: the sessions that there are.
         services: ledger and log.
+        plain_environment: see `Surroundings`.
     """
 
-    def __init__(self, directory: Directory, services: Services) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        services: Services,
+        plain_environment: Callable[[], Mapping[str, str]],
+    ) -> None:
         self._directory = directory
         self._services = services
+        self._plain_environment = plain_environment
+
+    async def request(self, due: Due, target: Session) -> RunRequest:
+        """Return the turn in which a session is told of a completion.
+
+        Raises:
+            BridgeError: `store_full`, when the ledger cannot be read.
+        """
+        completion = await self.completion(due.run)
+        python = target.definition.kind is RuntimeKind.PYTHON
+        text = (protected if python else plain)(completion)
+        return RunRequest(
+            content=({"type": "text", "text": text},),
+            session=str(target.key),
+            # That of its last caller is in memory only.
+            env={} if target.env else self._plain_environment(),
+            one_shot=target.record.one_shot,
+            detached=True,
+            correlation_id=due.run.correlation_id,
+            provenance=_provenance(due, target, completion.runtime),
+            task=f"announce {due.run.session}",
+            announces=due.entry.id,
+        )
 
     async def completion(self, run: RunRecord) -> Completion:
         """Return how a run ended. What the log cannot tell any more is left out.
@@ -75,3 +108,15 @@ class Reporting:
             if later.outcome is Outcome.COMPLETED:
                 ended.append(later)
         return ended
+
+
+def _provenance(due: Due, target: Session, runtime: str) -> dict[str, Any]:
+    return {
+        "kind": "inter_session",
+        "sourceTool": "subagent_announce",
+        "runtime": runtime,
+        "sourceSessionKey": str(due.run.session),
+        "targetSessionKey": str(target.key),
+        "runId": due.run.run_id,
+        "correlationId": due.run.correlation_id,
+    }

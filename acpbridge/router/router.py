@@ -36,14 +36,17 @@ from acpbridge.router.api import (
     SessionFollowing,
     Span,
 )
+from acpbridge.router.attention import Attention
 from acpbridge.router.authorize import Action
 from acpbridge.router.completions import Completions
 from acpbridge.router.directory import Directory
+from acpbridge.router.dues import Dues
 from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
 from acpbridge.router.looking import Looking
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
+from acpbridge.router.relaying import Relaying
 from acpbridge.router.reporting import Reporting
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.roster import Roster
@@ -83,6 +86,8 @@ class Router(Owner):
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
+        self._dues = Dues(self._directory, services)
+        self._attention = Attention(self._directory, services)
         self._presence = Presence()
         roster = Roster(self._directory, around.config)
         self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {AgentsRequest: roster.agents}
@@ -116,17 +121,18 @@ class Router(Owner):
         )
         spawning = Spawning(self._directory, self._accepting, self._around.config)
         self._tools[SpawnRequest] = spawning.spawn
-        reporting = Reporting(self._directory, self._services)
+        self._relaying = Relaying(self._directory, self._services, self._tasks)
+        reporting = Reporting(self._directory, self._services, self._around.plain_environment)
         self._announcing = Announcing(
             self._directory,
             self._runs,
             self._services,
-            self._around,
             reporting,
+            self._dues,
             self._accepting.accept,
         )
         completions = Completions(
-            self._directory, self._runs, self._services, self._announcing, reporting
+            self._directory, self._runs, self._services, self._dues, self._announcing, reporting
         )
         self._tools[CompletionsRequest] = completions.fetch
         self._tools[DeliveriesRequest] = completions.deliveries
@@ -149,7 +155,7 @@ class Router(Owner):
 
     def busy(self) -> bool:
         """Tell whether any session has a process or anything to do."""
-        return self._announcing.busy or any(session.active for session in self._directory)
+        return self._dues.busy or any(session.active for session in self._directory)
 
     # ---- Runs ----
 
@@ -282,6 +288,7 @@ class Router(Owner):
     def asked(self, question: Question) -> None:
         """Take note of an open question; the broker calls it."""
         self._questions.asked(question)
+        self._attention.asked(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         """Take note of a decision; the broker calls it."""
