@@ -130,6 +130,15 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         EXIT_FAILURE,
         "End a child, or raise limits.maxDepth or limits.maxChildrenPerSession.",
     ),
+    "team_disabled": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Ask without mode background, or give a team processor."
+    ),
+    "send_loop": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Answer with what is known, instead of asking on."
+    ),
+    "not_running": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Send it with mode followup: that begins a turn."
+    ),
     "already_resolved": ErrorKind(
         INVALID_REQUEST, EXIT_NOT_FOUND, "Nothing to do: what it says of the question stands."
     ),

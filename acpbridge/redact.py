@@ -57,6 +57,7 @@ _PATTERNS: Final = (
     _pattern("github", "gho_", r"gho_[A-Za-z0-9]{20,}+"),
     _pattern("github", "github_pat_", r"github_pat_[A-Za-z0-9_]{20,}+"),
     _pattern("aws", "AKIA", r"AKIA[A-Z0-9]{16}", begun=r"AKIA[A-Z0-9]{0,15}+"),
+    _pattern("acpbridge", "acpb_", r"acpb_[0-9a-f]{20,}+"),
     _pattern("google", "AIza", r"AIza[A-Za-z0-9_-]{30,}+"),
     _pattern("slack", "xox", r"xox[bp]-[A-Za-z0-9-]{10,}+"),
     _pattern(

@@ -42,6 +42,7 @@ async def serve_clients(
         limit=current().limits.max_message_bytes,
         stopping=stopping,
         notify=lambda: current().notify.terminal,
+        claimed=opened.router.claimed,
         faults=setup.faults,
     )
     server = Server(opened.router, duties)

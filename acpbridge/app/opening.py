@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -17,6 +18,7 @@ from acpbridge import logs
 from acpbridge.app.policing import Policing
 from acpbridge.app.recovering import recover
 from acpbridge.app.setup import Base, Setup
+from acpbridge.app.toolserver import tool_server
 from acpbridge.config.environment import plain_environment
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
@@ -128,6 +130,7 @@ async def open_router(
                 notices=lambda: [*_notices(base, ledger, session_log), *supervisor.notices],
                 policy=policing.shown,
                 plain_environment=lambda: plain_environment(os.environ),
+                tool_server=partial(tool_server, paths.home),
             )
             async with Router(services, supervisor, audit, around) as router:
                 sink.router, sink.errands = router, errands

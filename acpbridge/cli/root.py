@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "config": ("acpbridge.cli.commands.config", "Check the configuration."),
     "daemon": ("acpbridge.cli.commands.daemon", "Start, stop and look at the daemon."),
     "serve": ("acpbridge.cli.commands.serve", "Serve a Python agent over ACP on stdio."),
+    "mcp": ("acpbridge.cli.commands.mcp", "Serve the session tools to an MCP client on stdio."),
 }
 
 # What click raises for a group without a command; an older click prints the help by itself.

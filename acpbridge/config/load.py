@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr
 from pydantic_core import PydanticCustomError
 
 from acpbridge.config import catalogue, environment, recognise, servers, yamltext
-from acpbridge.config.servers import Word
+from acpbridge.config.shape import Word, shaped
 from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, Notify
+from acpbridge.config.tools import Tools
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId, agent_id
@@ -65,6 +66,10 @@ class _ClientCapabilities(_Strict):
     terminal: StrictBool = False
 
 
+class _Tools(_Strict):
+    sessions: StrictBool = False
+
+
 class _Agent(_Strict):
     id: Word | None = None
     name: StrictStr = ""
@@ -83,6 +88,7 @@ class _Agent(_Strict):
     containment: Literal["auto", "shim", "cgroup2", "pidns"] = "auto"
     mcp_servers: list[servers.McpServer] = Field(default_factory=list)
     client_capabilities: _ClientCapabilities = Field(default_factory=_ClientCapabilities)
+    tools: _Tools = Field(default_factory=_Tools)
 
 
 class _Agents(_Strict):
@@ -108,6 +114,7 @@ class _File(_Strict):
     limits: Limits = Field(default_factory=Limits)
     daemon: DaemonSettings = Field(default_factory=DaemonSettings)
     notify: Annotated[_Notify, BeforeValidator(_notify)] = Field(default_factory=_Notify)
+    tools: Tools = Field(default_factory=Tools)
 
 
 def schema() -> dict[str, Any]:
@@ -127,10 +134,7 @@ def load(text: str, name: str, home: str) -> Config:
         BridgeError: `config_error`, with file, line and key.
     """
     source = yamltext.read(text, name)
-    try:
-        file = _File.model_validate(source.value)
-    except ValidationError as error:
-        raise servers.first_problem(source, error) from None
+    file = shaped(source, _File, source.value)
     agents = _agents(source, file.agents, home)
     return Config(
         agents=agents,
@@ -140,6 +144,7 @@ def load(text: str, name: str, home: str) -> Config:
         warnings=_warnings(agents),
         path=name,
         daemon=file.daemon,
+        tools=file.tools,
     )
 
 
@@ -199,6 +204,7 @@ def _definition(
         client_fs_read=agent.client_capabilities.fs.read_text_file,
         client_fs_write=agent.client_capabilities.fs.write_text_file,
         client_terminal=agent.client_capabilities.terminal,
+        session_tools=agent.tools.sessions,
         default=agent.default,
     )
 

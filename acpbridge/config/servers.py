@@ -10,10 +10,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from acpbridge.config import yamltext
+from acpbridge.config.shape import PROBLEMS, Word, shaped
 from acpbridge.config.snapshot import STRICT
 from acpbridge.errors import BridgeError
-
-Word = Annotated[StrictStr, Field(min_length=1)]
 
 # Other programs' words for the kinds of servers.
 _KINDS: Final[Mapping[str, str | None]] = {
@@ -21,25 +20,6 @@ _KINDS: Final[Mapping[str, str | None]] = {
     "streamable-http": "http",
     "streamableHttp": "http",
 }
-
-# What the library says about them is not for people.
-PROBLEMS: Final = {
-    "extra_forbidden": "this key is not known; remove it",
-    "model_type": "a mapping belongs here; give keys below it, or remove it",
-    "dict_type": "a mapping belongs here; give names with values",
-    "list_type": "a list belongs here; write it as [a, b] or as lines that begin with -",
-    "string_type": "text belongs here; put it in quotes",
-    "string_too_short": "it must not be empty",
-    "bool_type": "write true or false",
-    "string_pattern_mismatch": "write it as module:name, or as /path/to/file.py:name",
-}
-
-
-def first_problem(source: yamltext.Text, error: ValidationError) -> BridgeError:
-    """Return the first of the library's complaints, with file, line and key, in our words."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    path = tuple(part for part in first["loc"] if part != "[key]")
-    return source.error(path, PROBLEMS.get(first["type"], first["msg"]))
 
 
 class McpServer(BaseModel):
@@ -122,12 +102,7 @@ def _server(
             value["command"] = resolve(value["command"])
         except BridgeError as error:
             raise source.error((*here, "command"), error.message) from None
-    try:
-        return McpServer.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        path = (*here, *(part for part in first["loc"] if part != "[key]"))
-        raise source.error(path, PROBLEMS.get(first["type"], first["msg"])) from None
+    return shaped(source, McpServer, value, here)
 
 
 # ---- As they come over the control socket ----

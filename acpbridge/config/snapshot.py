@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from acpbridge.config.tools import Tools
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import AgentId
 
@@ -42,6 +43,7 @@ class Limits(BaseModel):
             is open. 0: no limit.
         announce_seconds: an attempt at telling a session of a completion, from when its agent is
             started or asked until the words go out.
+        max_hops: how often one message goes on from agent to agent.
     """
 
     model_config = STRICT | ConfigDict(populate_by_name=True)
@@ -61,6 +63,7 @@ class Limits(BaseModel):
     max_processes_per_session: _CountOrNone = 0
     announce_seconds: _Seconds = 120.0
     stall_seconds: Annotated[float, Field(strict=True, ge=0, le=86400, allow_inf_nan=False)] = 0.0
+    max_hops: Annotated[_Count, Field(le=10)] = 5
 
 
 class DaemonSettings(BaseModel):
@@ -101,6 +104,7 @@ class Config:
         warnings: what is allowed and yet worth saying.
         path: the file it came from, "" where there is none.
         daemon: how it lives.
+        tools: what agents reach of one another's sessions.
     """
 
     agents: Mapping[AgentId, AgentDefinition] = field(default_factory=dict)
@@ -110,6 +114,7 @@ class Config:
     warnings: tuple[str, ...] = ()
     path: str = ""
     daemon: DaemonSettings = field(default_factory=DaemonSettings)
+    tools: Tools = field(default_factory=Tools)
 
     @property
     def default(self) -> AgentDefinition | None:

@@ -4,6 +4,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from acpbridge.model.faults import Faults, no_faults
+from acpbridge.model.requesters import Requester
+from acpbridge.router.claiming import Claim
+
+
+async def unclaimed(who: Requester, _claim: Claim) -> Requester:
+    """Return who a peer is where nobody may say anything of itself."""
+    return who
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,7 @@ class Duties:
         limit: bytes of one line.
         stopping: whether the daemon is on its way out.
         notify: how a command calls the person at its terminal.
+        claimed: who a peer is that says something of itself; it raises what is wrong with that.
         faults: points at which a test may fail.
     """
 
@@ -28,4 +36,5 @@ class Duties:
     limit: int
     stopping: Callable[[], bool] = lambda: False
     notify: Callable[[], str] = lambda: "bell"
+    claimed: Callable[[Requester, Claim], Awaitable[Requester]] = unclaimed
     faults: Faults = no_faults

@@ -12,6 +12,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
 from acpbridge.model.sessions import SessionState
 from acpbridge.router.api import PruneRequest, RunRequest
+from acpbridge.router.claiming import Claim
 
 
 def read_run(params: Mapping[str, Any]) -> RunRequest:
@@ -39,6 +40,15 @@ def read_run(params: Mapping[str, Any]) -> RunRequest:
         idempotency_key=text(params, "idempotencyKey", ""),
         **read_choices(params),
     )
+
+
+def read_claim(params: Mapping[str, Any]) -> Claim:
+    """Return what the params of `hello` say of who says it.
+
+    Raises:
+        BridgeError: `invalid_params`, naming the field.
+    """
+    return Claim(text(params, "token", ""), text(params, "as", ""), text(params, "cwd", ""))
 
 
 def read_prune(params: Mapping[str, Any]) -> PruneRequest:

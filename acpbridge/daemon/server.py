@@ -27,6 +27,7 @@ from acpbridge.daemon.params import (
     environment,
     moment,
     number,
+    read_claim,
     read_prune,
     read_run,
     text,
@@ -246,7 +247,7 @@ class _Client:
     # ---- Calls ----
 
     async def _hello(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        del params
+        self._who = await self._duties.claimed(self._who, read_claim(params))
         self._greeted.set()
         agent = self._who.role is Role.AGENT
         self._peer.raise_limit(min(AGENT_LINE, self._duties.limit) if agent else self._duties.limit)

@@ -152,6 +152,7 @@ class AgentDefinition:
         client_fs_read: whether the agent may ask the bridge to read files for it.
         client_fs_write: whether it may ask the bridge to write files for it.
         client_terminal: whether it may ask the bridge to run commands for it.
+        session_tools: whether it is given the session tools, over MCP.
         facts: what the catalogue knows of the program.
         default: whether it is the one that runs when none is named.
     """
@@ -176,6 +177,7 @@ class AgentDefinition:
     client_fs_read: bool = False
     client_fs_write: bool = False
     client_terminal: bool = False
+    session_tools: bool = False
     facts: AgentFacts = UNKNOWN_FACTS
     default: bool = False
 

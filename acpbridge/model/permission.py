@@ -165,6 +165,7 @@ class Reason(StrEnum):
     AUDIT_FAILED = "audit_failed"
     FLOOD = "too_many_open"
     JUDGE_FAILED = "judge_failed"
+    GRANT_ENDED = "grant_ended"
 
 
 class Lasts(StrEnum):

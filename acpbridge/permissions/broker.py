@@ -284,6 +284,9 @@ class PermissionBroker:
         decision = await self._commit(entry, entry.claim)
         if decision.lasts is Lasts.SESSION and entry.claim.requester is not None:
             decision = await self._granting.made(entry, decision, entry.claim.requester)
+        if not self._still_granted(entry, decision):
+            # It was revoked, or expired, while that was written, and nothing is sent yet.
+            decision = await self._commit(entry, self._denied(entry.request, Reason.GRANT_ENDED))
         # Withdrawn while it was written: the audit gets a second word, the agent `cancelled`.
         if entry.withdrawn is not None and decision.effect is not Effect.CANCEL:
             decision = await self._commit(entry, entry.withdrawn)
@@ -293,6 +296,12 @@ class PermissionBroker:
             self._settled.remember(entry.request.id, decision, entry.claim.at)
         entry.settled.set()
         self._on_decided(entry.request, decision)
+
+    def _still_granted(self, entry: Entry, decision: Decision) -> bool:
+        """Tell whether a decision stands; by a grant it does while one for the same is in force."""
+        if decision.effect is not Effect.ALLOW or not is_grant(decision.by):
+            return True
+        return self._grants.verdict(entry.request, entry.facts) is not None
 
     async def _commit(self, entry: Entry, claim: Claim) -> Decision:
         """Return the decision once the audit has it; an allow that it has not is a denial."""

@@ -80,8 +80,16 @@ class Accepting:
         """Accept nothing any more."""
         self._stopping = True
 
-    async def accept(self, request: RunRequest, requester: Requester) -> RunReceipt:
-        """Accept one turn; see `RouterApi.run`."""
+    async def accept(
+        self, request: RunRequest, requester: Requester, action: Action = Action.PROMPT
+    ) -> RunReceipt:
+        """Accept one turn; see `RouterApi.run`.
+
+        Args:
+            request: what is wanted.
+            requester: who wants it.
+            action: what it is to a session that exists.
+        """
         self._check_running()
         if request.on_permission is OnPermission.ALLOW:
             authorize(Action.ALLOW_BY_RULE, requester, Target())
@@ -89,21 +97,24 @@ class Accepting:
             # Each may widen what is done unasked; a model does not.
             authorize(Action.CHOOSE, requester, Target())
         if not request.idempotency_key:
-            return await self._accept(request, requester, "")
+            return await self._accept(request, requester, "", action)
         # An agent's keys are its own: it can neither guess nor take another's.
         scope = f"{requester.session} " if requester.role is Role.AGENT else ""
         key = scope + request.idempotency_key
         async with self._keyed:
             run = await self._services.ledger.run_by_idempotency(key)
             if run is not None:
-                return RunReceipt(run.session, run.run_id, 0, str(run.session.agent))
-            return await self._accept(request, requester, key)
+                agent = str(run.session.agent)
+                return RunReceipt(run.session, run.run_id, 0, agent, repeated=True)
+            return await self._accept(request, requester, key, action)
 
     def _check_running(self) -> None:
         if self._stopping:
             raise BridgeError("daemon_stopping", "The daemon is stopping.")
 
-    async def _accept(self, request: RunRequest, requester: Requester, key: str) -> RunReceipt:
+    async def _accept(
+        self, request: RunRequest, requester: Requester, key: str, action: Action
+    ) -> RunReceipt:
         if requester.role is not Role.AGENT:
             # An agent has no secret that its own session's caller did not have; what it calls
             # one would only be blacked out where others must be able to read.
@@ -111,7 +122,10 @@ class Accepting:
             for name, value in server_values(request.mcp_servers):
                 self._around.learn({name: value})
         new = not request.session and not request.continue_last
-        session = await self._new(request, requester) if new else self._known(request, requester)
+        if new:
+            session = await self._new(request, requester)
+        else:
+            session = self._known(request, requester, action)
         # Nothing was awaited since the look at the limits.
         session.inbox.reserve(weight(request.content))
         asking = self._directory.asking(requester)
@@ -123,13 +137,18 @@ class Accepting:
             except BaseException:
                 session.inbox.release(weight(request.content))
                 raise
+        if action is Action.SEND and not self._owns(asking, session):
+            caller = None  # what is sent to a peer does not end with the turn that sent it
         return self._submit(session, run, request, requester, caller)
+
+    def _owns(self, asking: Session | None, session: Session) -> bool:
+        return asking is not None and asking.key in self._directory.line_above(session.key)
 
     # ---- Which session ----
 
-    def _known(self, request: RunRequest, requester: Requester) -> Session:
+    def _known(self, request: RunRequest, requester: Requester, action: Action) -> Session:
         """Find a session; one that has no process gets one, and counts as started again."""
-        session = self._meant(request, requester)
+        session = self._meant(request, requester, action)
         session.check_open()
         asking = self._directory.asking(requester)
         if not session.has_place:
@@ -140,9 +159,9 @@ class Accepting:
             self._check_number(parent)
         return session
 
-    def _meant(self, request: RunRequest, requester: Requester) -> Session:
+    def _meant(self, request: RunRequest, requester: Requester, action: Action) -> Session:
         if request.session:
-            return self._directory.find(request.session, requester, Action.PROMPT)
+            return self._directory.find(request.session, requester, action)
         here = request.cwd or request.caller_cwd
         found = [
             session

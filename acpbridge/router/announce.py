@@ -21,7 +21,7 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.directory import Directory
-from acpbridge.router.dues import Due, Dues
+from acpbridge.router.dues import Due, Dues, put_off
 from acpbridge.router.reporting import Reporting
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
@@ -182,7 +182,7 @@ class Announcing:
             target = self._dues.target(due)
             if target is None:
                 await self._block(due, "no_session")
-            elif not due.quiet and target.key not in self._under_way:
+            elif not put_off(due, target) and target.key not in self._under_way:
                 self._under_way.add(target.key)
                 due.resting = True
                 tasks.start_soon(self._deliver, due, target)
@@ -225,6 +225,8 @@ class Announcing:
             due.turn = turn = known[1]
             async with background(lambda: self._watch_time(turn, target)):
                 await turn.done.wait()
+            if turn.errand is not None and turn.errand.over(turn.error):
+                return None
         entry = await self._services.ledger.delivery(due.entry.id)
         if entry is None or entry.state != "pending":
             return None

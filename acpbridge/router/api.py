@@ -72,13 +72,23 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunReceipt:
-    """An accepted run: follow `key` after `after` to see all of it."""
+    """An accepted run: follow `key` after `after` to see all of it.
+
+    Attributes:
+        key: of its session.
+        run_id: of it.
+        after: number of the session's last event before it.
+        agent: whose session it is.
+        warnings: what is worth saying at its start.
+        repeated: whether it was accepted before, by an idempotency key; only in process.
+    """
 
     key: SessionKey
     run_id: str
     after: int
     agent: str
     warnings: tuple[str, ...] = ()
+    repeated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape on the wire."""

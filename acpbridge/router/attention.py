@@ -4,6 +4,7 @@ Above is the router, to which the broker says what is asked; below are the sessi
 that the bridge does not run get the same with their completions.
 """
 
+from functools import partial
 from typing import Any
 
 from acpbridge.model.display import clip, escape
@@ -36,7 +37,7 @@ class Attention:
             if self._services.log.knows(key):
                 self._notice(session, question)
             else:
-                self._services.scribe.put(lambda session=session: self._later(session, question))
+                self._services.scribe.put(partial(self._later, session, question))
         self._services.tidings.tell()
 
     async def _later(self, session: Session, question: Question) -> None:

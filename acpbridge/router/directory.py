@@ -1,22 +1,28 @@
 """Which sessions there are, who spawned whom, and who may see or touch which of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from acpbridge.config.tools import NO_TOOLS, Tools
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router import routes
-from acpbridge.router.authorize import Action, Target, authorize, may
+from acpbridge.router.authorize import Action, Target, authorize, may, unreachable
 from acpbridge.router.session import Session
 from acpbridge.router.standstill import stands_still
 from acpbridge.router.turns import Turn
 
 
 class Directory:
-    """All sessions of the router by key, in the order they were made."""
+    """All sessions of the router by key, in the order they were made.
 
-    def __init__(self) -> None:
+    Args:
+        tools: how far agents reach, by the configuration in force.
+    """
+
+    def __init__(self, tools: Callable[[], Tools] = lambda: NO_TOOLS) -> None:
         self._sessions: dict[SessionKey, Session] = {}
+        self._tools = tools
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions.values()))
@@ -125,6 +131,8 @@ class Directory:
         try:
             key = routes.find_session(text, [s.key for s in visible])
         except BridgeError as error:
+            if error.code == "no_such_session" and requester.role is Role.AGENT:
+                raise unreachable() from None
             if error.code != "ambiguous_key":
                 raise
             # Of several on record, the one that runs is meant.
@@ -158,7 +166,8 @@ class Directory:
         if parent is None:
             message = "An agent of an unknown session may not run anything."
             raise BridgeError("permission_denied", message)
-        if not parent.may_spawn:
+        # A client that the bridge does not run has no process here that could be ended.
+        if not (parent.may_spawn or (requester.external and not parent.closing)):
             raise BridgeError("session_closed", "The session that asks is being ended.")
         return parent
 
@@ -170,7 +179,7 @@ class Directory:
             session = self._sessions.get(above)
             parent = None if session is None else session.record.lineage.parent
             line[above], above = parent, parent
-        return Target(key, routes.ancestors(key, line))
+        return Target(key, routes.ancestors(key, line), self._tools())
 
     def _parents(self) -> dict[SessionKey, SessionKey | None]:
         return {key: s.record.lineage.parent for key, s in self._sessions.items()}

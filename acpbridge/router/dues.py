@@ -53,6 +53,14 @@ class Due:
         return bool(self.entry.payload.get("quiet")) and not self.woken
 
 
+def put_off(due: Due, target: Session) -> bool:
+    """Tell whether a session hears of a completion only once it is prompted.
+
+    So does one that somebody has stopped, with what it had asked for; not one above it.
+    """
+    return due.quiet and due.entry.address == str(target.key)
+
+
 class Dues:
     """The completions that are still to be told.
 
@@ -122,7 +130,7 @@ class Dues:
         """Take note of sessions that go on: what was put off is to be told to them now."""
         for due in self._due.values():
             target = self.target(due) if due.quiet else None
-            if target is not None and target.key in prompted:
+            if target is not None and put_off(due, target) and target.key in prompted:
                 due.woken = True
 
     def ready(self, due: Due) -> bool:

@@ -55,6 +55,10 @@ class Errand:
             raise BridgeError("request_cancelled", "The turn was cancelled.")
         self.told = True
 
+    def over(self, error: BridgeError | None) -> bool:
+        """Tell whether nothing of it is to be told any more by itself, once its turn has ended."""
+        return self.told and (error is None or error.code not in UNHEARD)
+
     def settled(self, error: BridgeError | None, at: str) -> Settled:
         """Return the step that the completion takes with the end of the turn.
 
@@ -62,7 +66,7 @@ class Errand:
             error: of the turn; None for one that the agent answered, or that was cancelled.
             at: ISO 8601, UTC.
         """
-        if not self.told or (error is not None and error.code in UNHEARD):
+        if not self.over(error):
             return Settled(self.entry, ("sent",), "pending")
         if error is None:
             return Settled(self.entry, ("sent",), "delivered", {"at": at})

@@ -38,6 +38,7 @@ from acpbridge.router.api import (
 )
 from acpbridge.router.attention import Attention
 from acpbridge.router.authorize import Action
+from acpbridge.router.claiming import Claim, Claiming
 from acpbridge.router.completions import Completions
 from acpbridge.router.directory import Directory
 from acpbridge.router.dues import Dues
@@ -51,12 +52,16 @@ from acpbridge.router.reporting import Reporting
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
+from acpbridge.router.send import Sending
+from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.spawn import Spawning
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.surroundings import Inspector, Surroundings
+from acpbridge.router.tokens import Tokens, with_tools
 from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
+from acpbridge.router.tooling import Tooling, ToolsRequest
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
 
@@ -82,7 +87,7 @@ class Router(Owner):
         self._inspector = inspector
         self._audit = audit
         self._around = around
-        self._directory = Directory()
+        self._directory = Directory(lambda: around.config().tools)
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
@@ -90,7 +95,20 @@ class Router(Owner):
         self._attention = Attention(self._directory, services)
         self._presence = Presence()
         roster = Roster(self._directory, around.config)
-        self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {AgentsRequest: roster.agents}
+        self._tooling = Tooling(self._directory, around.config, self.tools)
+        self._tokens = Tokens(services.ids, self._lives)
+        self._claiming = Claiming(
+            self._directory,
+            around,
+            self._tokens,
+            now=services.now,
+            make=self._session,
+            put=services.ledger.put_session,
+        )
+        self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {
+            AgentsRequest: roster.agents,
+            ToolsRequest: self._tooling.tools,
+        }
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -137,6 +155,10 @@ class Router(Owner):
         self._tools[CompletionsRequest] = completions.fetch
         self._tools[DeliveriesRequest] = completions.deliveries
         self._tasks.start_soon(self._announcing.serve, name="announcing")
+        sending = Sending(
+            self._directory, self._runs, self._services, self._around.config, self._accepting
+        )
+        self._tools[SendRequest] = sending.send
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
@@ -302,7 +324,12 @@ class Router(Owner):
 
     async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; see `RouterApi.tool`."""
+        self._tooling.check(request, requester)
         return await self._tools[type(request)](request, requester)
+
+    async def claimed(self, who: Requester, claim: Claim) -> Requester:
+        """Return who a peer is that says something of itself; see `Claiming.judge`."""
+        return await self._claiming.judge(who, claim)
 
     # ---- Making sessions ----
 
@@ -312,6 +339,10 @@ class Router(Owner):
             return routes.find_agent(str(record.key.agent), self._around.config())
         except BridgeError:
             return AgentDefinition(id=record.key.agent)
+
+    def _lives(self, key: SessionKey) -> bool:
+        session = self._directory.get(key)
+        return session is not None and session.live and not session.closing
 
     def _start(self, session: Session) -> None:
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
@@ -336,6 +367,8 @@ class Router(Owner):
         )
         given = {server["name"] for server in session.mcp_servers}
         kept = (s for s in session.definition.mcp_servers if s.get("name") not in given)
+        servers = (*kept, *session.mcp_servers)
+        token = self._tokens.issue(record.key) if session.definition.session_tools else ""
         return SessionSpec(
             definition=session.definition,
             revision=config.revision,
@@ -345,7 +378,8 @@ class Router(Owner):
             cwd=record.cwd,
             above=self._directory.above([session])[record.key],
             additional_directories=record.additional_directories,
-            mcp_servers=(*kept, *session.mcp_servers),
+            mcp_servers=with_tools(servers, token, self._around.tool_server),
+            tool_token=token,
             env=env,
             mark=mark,
             start_seconds=config.limits.start_seconds,

@@ -73,6 +73,8 @@ class Surroundings:
         plain_environment: of this process, what any program needs and nobody keeps secret: for a
             session whose callers' environments went with an earlier daemon.
         policy: what `status` says of the policy in force, and what an operator should know of it.
+        tool_server: the MCP server of the session tools for the holder of a tool token, as
+            `session/new` has it; None where nothing can be started that reaches this router.
     """
 
     daemon: DaemonInfo
@@ -82,3 +84,4 @@ class Surroundings:
     notices: Callable[[], list[str]]
     plain_environment: Callable[[], Mapping[str, str]] = dict
     policy: Callable[[], Awaitable[tuple[dict[str, Any] | None, list[str]]]] = no_policy
+    tool_server: Callable[[str], Mapping[str, Any]] | None = None

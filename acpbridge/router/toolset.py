@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
+from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
+from acpbridge.router.tooling import ToolsRequest
 
 REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     request.METHOD: request
@@ -17,6 +19,8 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         SpawnRequest,
         CompletionsRequest,
         DeliveriesRequest,
+        SendRequest,
+        ToolsRequest,
     )
 }
 """All of them."""

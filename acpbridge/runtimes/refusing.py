@@ -16,7 +16,7 @@ _WHY: Final[Mapping[Reason, str]] = {
     Reason.AUDIT_FAILED: "it could not be recorded",
     Reason.FLOOD: "too many questions are open",
     Reason.JUDGE_FAILED: "it could not be judged",
-    Reason.JUDGE_FAILED: "it could not be judged",
+    Reason.GRANT_ENDED: "what had allowed it is over",
 }
 
 
@@ -31,8 +31,6 @@ def not_allowed(what: str, decision: Decision, *, cancelled: bool) -> BridgeErro
     if cancelled or decision.effect is Effect.CANCEL:
         return BridgeError("request_cancelled", f"Cancelled, and not done: {what}.")
     why = _WHY.get(decision.reason, "it was not allowed")
-    if decision.reason is Reason.RULE and decision.by:
-        why += f" ({decision.by})"
     if decision.reason is Reason.RULE and decision.by:
         why += f" ({decision.by})"
     said = f" They say: {decision.note}" if decision.note else ""

@@ -25,11 +25,14 @@ NOISE = (
     "split",
     "stderr-flood 9999",
 )
-WAYS = ("yes", "yes", "no", "no", "wrong", "late", "twice", "twist", "cancelled", "silent")
+WAYS = ("yes", "always", "no", "no", "wrong", "late", "twice", "twist", "cancelled", "silent")
+# Of the questions of a session that was granted something, those that are for the same again; and
+# of its turns, those before which all its grants are revoked.
+AGAIN, REVOKED = 0.3, 0.1
 KINDS = {"echo": 3, "stream": 3, "asks": 6, "children": 3, "long": 2}
 # More than the daemon keeps in memory of one agent's log, so that its caches are full.
 FILL = "stream 2600 900"
-YES = ("yes", "twice")
+YES = ("yes", "always", "twice")
 # What a session may answer in the middle of all this; the lane goes on with a new one.
 LOST_SESSION = ("session_closed", "no_such_session", "reopen_refused", "resume_not_found")
 
@@ -74,6 +77,7 @@ class Lane:
         key: of the session; "" until there is one.
         noisy: set by a fault: the next prompt has the agent send frames that are none.
         doubled: set by a fault: the next question is answered twice, and differently.
+        granted: what was last allowed always; "" for nothing.
     """
 
     number: int
@@ -87,6 +91,7 @@ class Lane:
     key: str = ""
     noisy: bool = False
     doubled: bool = False
+    granted: str = ""
     turns: int = 0
     idle: threading.Event = field(default_factory=threading.Event)
 
@@ -111,6 +116,8 @@ class Lane:
             self.noisy = False
             lines.insert(1, draw.choice(NOISE))
         try:
+            if self.granted and draw.random() < REVOKED:
+                self._revoke()
             self._turn(token, kind, lines, draw)
         except GoneError:
             time.sleep(0.01)
@@ -137,9 +144,26 @@ class Lane:
 
     def _ask(self, index: int, draw: random.Random) -> str:
         how = draw.choice(WAYS)
+        if self.granted and draw.random() < AGAIN:
+            return self._again(index)
         nonce = f"N-{self.number}-{self.turns}-{index}-{how}"
         self.book.asked[nonce] = Asked(how in YES, how)
-        return f"ask execute {nonce} allow_once reject_once do {self.nonces} {nonce}"
+        more = " allow_always" if how == "always" else ""
+        return f"ask execute {nonce} allow_once reject_once{more} do {self.nonces} {nonce}"
+
+    def _again(self, index: int) -> str:
+        """Ask for what was allowed always: unasked by its grant, else allowed always once more."""
+        nonce = f"{self.granted}#{self.turns}-{index}"
+        self.book.asked[nonce] = Asked(truth=True, how="granted", allow_sent=True)
+        options = "allow_once reject_once allow_always"
+        return f"ask execute {self.granted} {options} do {self.nonces} {nonce}"
+
+    def _revoke(self) -> None:
+        client = self.slot.get()
+        listed = client.call("grants")["grants"]
+        ids = [grant["id"] for grant in listed if grant["sessionKey"] == self.key]
+        if ids:
+            client.call("revoke", ids=ids)
 
     def _turn(self, token: str, kind: str, lines: list[str], draw: random.Random) -> None:
         client = self.slot.get()
@@ -268,7 +292,10 @@ class Lane:
             self.doubled = False
             how = "twice" if asked.truth else "twist"
         asked.allow_sent = asked.allow_sent or how in YES
-        if how in YES:
+        if how == "always":
+            if self._say(client, question, "allow_always"):
+                self.granted = nonce
+        elif how in YES:
             self._decide(client, question, "allow_once", how)
         elif how in ("no", "twist"):
             self._decide(client, question, "reject_once", how)

@@ -111,13 +111,51 @@ def wrong_approvals(book: Book, done: Counter[str]) -> list[str]:
 
 
 def unaudited(world: World, done: Counter[str]) -> list[str]:
-    """Return what was executed without an allow in the audit."""
-    allowed = set()
-    for line in (world.home / "audit.jsonl").read_text(encoding="utf-8").splitlines():
-        record = _json(line) or {}
-        if record.get("decision") == "allow":
-            allowed.add(record.get("title"))
-    return [nonce for nonce in done if nonce not in allowed]
+    """Return what was executed more often than the audit has it allowed."""
+    allowed = Counter(record["title"] for _, record in _allows(audit_records(world)))
+    ran = Counter(nonce.partition("#")[0] for nonce in done)
+    return [title for title, count in ran.items() if count > allowed[title]]
+
+
+def audit_records(world: World) -> list[dict[str, Any]]:
+    """Return what the audit says, in order."""
+    lines = (world.home / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+    return [record for record in map(_json, lines) if record is not None]
+
+
+def misused_grants(records: list[dict[str, Any]]) -> list[str]:
+    """Return what a grant allowed that was for something else, or was over by then."""
+    made = {record["grant"]: record for record in records if record.get("kind") == "grant_made"}
+    ends = ("grant_revoked", "grant_expired")
+    over = {r["grant"]: number for number, r in enumerate(records) if r.get("kind") in ends}
+    found = []
+    for number, record in _allows(records):
+        rule, _, grant = record["rule_id"].partition(":")
+        late = number > over.get(grant, number)
+        if rule == "grant" and (late or not _covers(made.get(grant), record)):
+            found.append(f"{record['title']} by grant {grant}")
+    return found
+
+
+def granted(records: list[dict[str, Any]]) -> int:
+    """Return how often a grant allowed something."""
+    return sum(record["rule_id"].startswith("grant:") for _, record in _allows(records))
+
+
+def _covers(made: dict[str, Any] | None, record: dict[str, Any]) -> bool:
+    if made is None:
+        return False
+    return (made["session"], made["argv"]) == (record["session"], [record["title"]])
+
+
+def _allows(records: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """Return the decisions that allow, each with its number; of one request the last counts."""
+    final = {
+        record["request_uid"]: (number, record)
+        for number, record in enumerate(records)
+        if record.get("kind") == "permission_decided"
+    }
+    return [(number, record) for number, record in final.values() if record["decision"] == "allow"]
 
 
 def broken_audit(world: World) -> list[str]:

@@ -179,9 +179,11 @@ def _requests(results: Sequence[Result]) -> list[Line]:
         _zero(results, "gaps in the log", kept),
         ("questions, by decision as shown", _counted(decided), ""),
         ("nonces executed", str(executed), ""),
+        ("of them by a grant", str(sum(result.granted for result in results)), ""),
         _zero(results, "wrong approvals", sum(decided.values())),
         _zero(results, "executed twice", executed),
         _zero(results, "executed without an audit", executed),
+        _zero(results, "grants misused", sum(result.granted for result in results)),
         _zero(results, "second answers taken", sum(decided.values())),
         _zero(results, "audit broken", executed),
     ]

@@ -47,6 +47,7 @@ class Result:
     base: Measure | None = None
     end: Measure | None = None
     executed: int = 0
+    granted: int = 0
     restarts: int = 0
     bystanders: int = 0
     stop_took: float = 0.0
@@ -199,6 +200,8 @@ def _check(result: Result, world: World) -> None:
     agents = result.agents = oracle.read_agents(world)
     done = oracle.executed(world)
     result.executed = len(done)
+    audited = oracle.audit_records(world)
+    result.granted = oracle.granted(audited)
     client = world.client()
     found = result.records = oracle.records(client, book)
     client.close()
@@ -206,6 +209,7 @@ def _check(result: Result, world: World) -> None:
         "wrong approvals": oracle.wrong_approvals(book, done),
         "executed twice": [nonce for nonce, count in done.items() if count > 1],
         "executed without an audit": oracle.unaudited(world, done),
+        "grants misused": oracle.misused_grants(audited),
         "audit broken": oracle.broken_audit(world),
         "second answers taken": book.second_answers,
         "agents' requests answered twice": [

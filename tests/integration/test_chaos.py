@@ -12,6 +12,7 @@ import subprocess
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,22 @@ def test_the_observer_sees_what_was_executed_and_should_not_have_been() -> None:
     )
     done = Counter(["allowed", "unasked", "denied", "unknown"])
     assert oracle.wrong_approvals(book, done) == ["unasked", "denied", "unknown"]
+
+
+def test_the_observer_sees_a_grant_that_was_used_for_more_or_for_longer() -> None:
+    def allowed(number: int, title: str, session: str = "s") -> dict[str, Any]:
+        record = {"kind": "permission_decided", "decision": "allow", "rule_id": "grant:q"}
+        return {**record, "request_uid": f"r{number}", "title": title, "session": session}
+
+    made = {"kind": "grant_made", "grant": "q", "session": "s", "argv": ["G"]}
+    over = {"kind": "grant_revoked", "grant": "q"}
+    denied = {**allowed(4, "G"), "decision": "deny", "rule_id": "no_match"}
+    good = [made, allowed(1, "G"), over, allowed(4, "G"), denied]
+    assert oracle.misused_grants(good) == []
+    assert oracle.granted(good) == 1
+    for bad in ([allowed(1, "G")], [made, allowed(1, "H")], [made, allowed(1, "G", "t")]):
+        assert len(oracle.misused_grants(bad)) == 1
+    assert oracle.misused_grants([made, over, allowed(1, "G")]) == ["G by grant q"]
 
 
 def test_the_observer_counts_requests_by_process_and_answers_by_request() -> None:

@@ -131,6 +131,7 @@ _WHY: Final = {
     "audit_failed": "because the audit could not be written",
     "too_many_open": "because too many questions are open",
     "judge_failed": "because the rules could not be applied",
+    "grant_ended": "because the grant for it ended just then",
 }
 
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictStr, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictStr
 from pydantic_core import PydanticCustomError
 
 from acpbridge.config import yamltext
-from acpbridge.config.servers import Word, first_problem
+from acpbridge.config.shape import Word, shaped
 from acpbridge.config.snapshot import STRICT
 from acpbridge.model.display import hides
 from acpbridge.model.keys import agent_id
@@ -87,10 +87,7 @@ def parse(text: str, name: str, home: str) -> Rulebook:
     """
     source = yamltext.read(text, name)
     _refuse_nothing(source)
-    try:
-        file = _File.model_validate(source.value)
-    except ValidationError as error:
-        raise first_problem(source, error) from None
+    file = shaped(source, _File, source.value)
     if len(file.rules) > MOST_RULES:
         raise source.error(("rules",), f"more than {MOST_RULES} rules; write fewer")
     rules = tuple(_Reader(source, home, n).rule(row) for n, row in enumerate(file.rules))

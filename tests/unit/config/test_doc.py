@@ -62,7 +62,9 @@ def test_the_document_says_the_default_that_holds(path: str) -> None:
     default = LEAVES[path].get("default")
     if isinstance(default, float):
         default = int(default)
-    assert ROWS[path] == ("none" if default is None else f"`{default}`")
+    if isinstance(default, bool):
+        default = str(default).lower()
+    assert ROWS[path] == ("none" if default in (None, []) else f"`{default}`")
 
 
 def test_what_the_program_tells_a_person_to_set_can_be_set() -> None:

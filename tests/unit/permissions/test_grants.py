@@ -143,6 +143,24 @@ async def test_g20_a_grant_is_on_record_when_it_is_made_used_and_revoked(tmp_pat
         assert records[4]["decided_by"]["client_id"] == "inbox"
 
 
+async def test_row_26_what_a_grant_allows_is_denied_if_it_is_revoked_before_that_is_on_record(
+    tmp_path: Path,
+) -> None:
+    """Without a second look at the grant: `Effect.ALLOW` for q2."""
+    async with desk(tmp_path) as at:
+        await granted(at, command())
+
+        def revoked(point: str) -> None:
+            if point == "permission.recorded":
+                at.broker._grants.revoke("q1")
+
+        at.at_point = revoked
+        await at.ask(command(id="q2"))
+        assert at.returned["q2"] == Decision(Effect.DENY, "reject", Reason.GRANT_ENDED)
+        said = [(r["decision"], r["reason"]) for r in at.records()[3:]]
+        assert said == [("allow", "rule"), ("deny", "grant_ended")]
+
+
 async def test_row_26_a_grant_covers_an_edit_of_the_same_file_whatever_is_written(
     tmp_path: Path,
 ) -> None:

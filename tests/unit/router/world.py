@@ -192,6 +192,8 @@ class Agent:
 
     async def prompt(self, content: tuple[Mapping[str, Any], ...]) -> TurnResult:
         text = content[0]["text"]
+        if text.startswith("[Inter-session message]"):
+            text = text.partition("\n\n")[2]  # the envelope is not for the script
         if self.dead.is_set():
             raise BridgeError("agent_died", "The agent is gone.")
         self._begin()

@@ -1,0 +1,66 @@
+"""What agents may reach of one another's sessions: the section `tools` of the file.
+
+`router.authorize` acts on it, for every tool and command alike.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
+from pydantic.alias_generators import to_camel
+
+_SECTION: Final = ConfigDict(
+    extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+)
+
+_Glob = Annotated[StrictStr, Field(min_length=1)]
+
+
+class Visibility(StrEnum):
+    """How far a session sees."""
+
+    SELF = "self"
+    TREE = "tree"
+    AGENT = "agent"
+    ALL = "all"
+
+
+class SessionTools(BaseModel):
+    """What the session tools reach.
+
+    Attributes:
+        visibility: `self`, this session; `tree`, with all that it spawned, and of a main session
+            all sessions of its agent; `agent`, the sessions of this agent that no other one owns;
+            `all`, every one.
+    """
+
+    model_config = _SECTION
+
+    visibility: Visibility = Visibility.TREE
+
+
+class AgentToAgent(BaseModel):
+    """Whether sessions of different agents may have to do with one another.
+
+    Attributes:
+        enabled: no other agent's session is reached without, but for those that one owns.
+        allow: patterns of agent ids (`*`, `?`); both must fit one. Empty: the same agent only.
+    """
+
+    model_config = _SECTION
+
+    enabled: StrictBool = True
+    allow: tuple[_Glob, ...] = ()
+
+
+class Tools(BaseModel):
+    """The section with its defaults."""
+
+    model_config = _SECTION
+
+    sessions: SessionTools = Field(default_factory=SessionTools)
+    agent_to_agent: AgentToAgent = Field(default_factory=AgentToAgent)
+
+
+NO_TOOLS: Final = Tools()
+"""The defaults, where no configuration is in question."""

@@ -1,0 +1,80 @@
+"""The session tools: one entry each, in the order in which a model is shown them.
+
+Their parameters are those of the requests below; here is what a model is told of them: when to use
+a tool, what comes back, and what not to do.
+"""
+
+from typing import Final
+
+from acpbridge.router.spawn_requests import SpawnRequest
+from acpbridge.router.toolcall import AgentsRequest
+from acpbridge.tools.registry import Tool
+
+
+def _said(text: str) -> str:
+    """Return a text as one paragraph."""
+    return " ".join(text.split())
+
+
+AGENTS: Final = Tool(
+    name="agents_list",
+    title="List agents",
+    text=_said(
+        """
+        Lists the agents that you may start or speak to, your own first: what each is for, whether
+        you may spawn it (canSpawn) or send to it (canSend) and, if not, why (denyReason). Call it
+        once before you delegate. It starts nothing and takes no parameters.
+        """
+    ),
+    request=AgentsRequest,
+    reads=True,
+)
+
+SPAWN: Final = Tool(
+    name="sessions_spawn",
+    title="Start an agent",
+    text=_said(
+        """
+        Starts an agent in a session of its own and gives it a task. Returns at once, before the
+        agent has done anything: status "accepted" with childSessionKey and runId, or "error" or
+        "forbidden" with the reason. The child sees nothing of your conversation: put everything it
+        needs into task. Its end comes to you exactly once as a completion; until then go on with
+        other work and do not poll for it. For a session that you want to speak to again use mode
+        "session" with runtime "acp".
+        """
+    ),
+    request=SpawnRequest,
+    words={
+        "task": "What the child is to do: the whole brief, with paths, constraints, and what it "
+        "should report.",
+        "taskName": "A handle by which you mean it later, such as fix_login: a lower-case letter, "
+        "then letters, digits, _ or -.",
+        "label": "A short title, for people.",
+        "runtime": "subagent: an agent of the house (Python). acp: an external coding agent. "
+        "agents_list tells by runtimeKind which an agent needs.",
+        "agentId": "Which agent, by its id in agents_list. Left out: your own, or the default one "
+        "for acp.",
+        "model": "A model that the agent offers; fails on an agent that lets none be chosen.",
+        "thinking": "How hard it thinks: off, minimal, low, medium, high, xhigh, adaptive, max or "
+        "ultra, where the agent has such a control.",
+        "runTimeoutSeconds": "Its turn is ended after so many seconds; 0: never. Left out: as "
+        "configured.",
+        "cwd": "Absolute directory to work in. Left out: the agent's workspace, else yours.",
+        "mode": "run: one task, then its process ends. session (acp only): it stays, for "
+        "sessions_send or subagents.",
+        "cleanup": "delete: archive the session once you were told of its end.",
+        "expectsCompletionMessage": "false: you want to hear nothing of its end.",
+        "completionTarget": "parent: you are told in a private turn (subagent only).",
+        "sandbox": "require: refuse to start it outside a sandbox.",
+        "context": "fork: begin with a copy of your conversation (subagent, same agent only).",
+        "lightContext": "Leave out what it can do without (subagent only).",
+        "attachments": "Files for it, if attachments are allowed. acp: images only.",
+        "attachAs": "Where it would like to find them; a hint (subagent only).",
+        "resumeSessionId": "Go on with a conversation that such a child had before, by the agent's "
+        "own id of it (acp only).",
+        "streamTo": "parent: progress is relayed to you while it works (acp only).",
+    },
+)
+
+TOOLS: Final = (AGENTS, SPAWN)
+"""All of them."""
