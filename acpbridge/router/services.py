@@ -60,6 +60,7 @@ class Services:
         notes: what sessions are to be told with their next turn.
         attended: at how many clients a person is asked what a session asks.
         stall: seconds without an update after which a turn fails; 0 for never.
+        announce: seconds that an attempt at telling of a completion may take.
         audited: puts what is no decision into the audit.
         tidings: wakes whoever delivers completions.
     """
@@ -80,6 +81,7 @@ class Services:
     bounds: Callable[[], Bounds] = lambda: NO_BOUNDS
     usage: Callable[[str, Bounds], Awaitable[Usage | None]] = _unknown
     stall: Callable[[], float] = lambda: 0.0
+    announce: Callable[[], float] = lambda: 120.0
     remarks: Remarks = field(default_factory=Remarks)
     notes: Notes = field(default_factory=Notes)
     audited: Callable[[str, Mapping[str, Any]], Awaitable[None]] = _unaudited
