@@ -1,38 +1,144 @@
 """The session tools over MCP, by the package's own client, against a real daemon."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
+import pytest
 
+from acpbridge.errors import BridgeError
 from tests.integration.daemon_home import Home, daemon_home
+from tests.integration.mcp_client import (
+    SERVER,
+    call,
+    client,
+    configure,
+    hello,
+    inside,
+    said_token,
+    say_hello,
+)
 
 
-@asynccontextmanager
-async def client(home: Home, *options: str, **env: str) -> AsyncIterator[ClientSession]:
-    program, *words = home.argv("mcp", *options)
-    server = StdioServerParameters(
-        command=program, args=words, env={**home.env, **env}, cwd=home.path
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    with daemon_home(tmp_path_factory.mktemp("mcp")) as found:
+        configure(found)
+        found.start()
+        yield found
+
+
+async def test_3_1_3_a_client_lists_the_agents(home: Home) -> None:
+    async with client(home) as session:
+        listed = await session.list_tools()
+        names = [tool.name for tool in listed.tools]
+        agents = await call(session, "agents_list")
+    assert names.index("agents_list") < names.index("sessions_spawn")
+    assert {row["id"] for row in agents["agents"]} == {"fake", "user", "none"}
+
+
+async def test_a_client_starts_a_child_below_its_own_key(home: Home, tmp_path: Path) -> None:
+    async with client(home) as session:
+        got = await call(session, "sessions_spawn", task="say hello", runtime="acp", agentId="fake")
+    assert got["status"] == "accepted"
+    record = home.record(got["childSessionKey"])
+    assert record["parentKey"] == "agent:main:main"
+    assert record["cwd"] == str(home.path)  # where the client was started
+
+
+def test_c_2_a_client_is_an_agent_and_no_operator(home: Home) -> None:
+    peer, told = hello(home, **{"as": "agent:main:main"})
+    with peer:
+        assert (told["role"], told["session"]) == ("agent", "agent:main:main")
+        for method, params in (
+            ("answer", {"id": "q", "effect": "allow"}),
+            ("grants", {}),
+            ("revoke", {"ids": ["x"]}),
+            ("stop", {}),
+            ("prune", {"keys": []}),
+            ("run", {"content": [{"type": "text", "text": "x"}], "onPermission": "allow"}),
+        ):
+            with pytest.raises(BridgeError) as caught:
+                peer.call(method, **params)
+            assert caught.value.code == "permission_denied", method
+
+
+def test_a_client_sees_nothing_of_what_others_started(home: Home) -> None:
+    key = home.run("run", "say hi", "--agent", "fake", "--detach").out.strip()
+    peer, _ = hello(home, **{"as": "agent:main:main"})
+    with peer, pytest.raises(BridgeError) as caught:
+        peer.call("status", key=key)
+    assert caught.value.code == "no_such_session"
+
+
+def test_a_client_may_not_be_a_session_that_the_bridge_runs(home: Home) -> None:
+    key = home.run("run", "say hi", "--agent", "fake", "--detach").out.strip()
+    with pytest.raises(BridgeError) as caught:
+        hello(home, **{"as": key})
+    assert caught.value.code == "permission_denied"
+
+
+def test_once_lowered_a_peer_stays_what_it_is(home: Home) -> None:
+    peer, _ = hello(home, **{"as": "agent:main:main"})
+    with peer:
+        for claims in ({"as": "agent:fake:main"}, {}):
+            again = say_hello(peer, **claims)
+            assert (again["role"], again["session"]) == ("agent", "agent:main:main")
+
+
+def test_an_agent_with_session_tools_is_given_the_server_and_starts_a_child(home: Home) -> None:
+    (listed, spawned) = inside(
+        home,
+        {"tool": "agents_list"},
+        {
+            "tool": "sessions_spawn",
+            "arguments": {
+                "task": "say done",
+                "runtime": "acp",
+                "agentId": "fake",
+                "cwd": str(home.path),
+            },
+        },
     )
-    with (home.path / "mcp.stderr").open("a", encoding="utf-8") as errors:
-        async with stdio_client(server, errors) as streams, ClientSession(*streams) as session:
-            await session.initialize()
-            yield session
+    assert "sessions_spawn" in listed["tools"]
+    assert listed["result"]["requester"] == "user"
+    assert spawned["result"]["status"] == "accepted", spawned
+    record = home.record(spawned["result"]["childSessionKey"])
+    assert record["parentKey"].startswith("agent:user:acp:")
 
 
-async def call(session: ClientSession, tool: str, **arguments: Any) -> dict[str, Any]:
-    result = await session.call_tool(tool, arguments)
-    assert isinstance(result.structured_content, dict)
-    return result.structured_content
+def test_an_agent_without_session_tools_is_given_none(home: Home) -> None:
+    assert inside(home, {"server": True}, agent="none") == [[]]
 
 
-async def test_3_1_3_a_client_lists_the_agents(tmp_path: Path) -> None:
-    with daemon_home(tmp_path) as home:
-        async with client(home) as session:
-            listed = await session.list_tools()
-            assert "agents_list" in [tool.name for tool in listed.tools]
-            agents = await call(session, "agents_list")
-        assert [row["id"] for row in agents["agents"]] == ["fake"]
+def test_an_agents_tools_are_its_own_whatever_it_says(home: Home) -> None:
+    """Its server has no token and asks for another key: ancestry says whose it is."""
+    (found,) = inside(home, {"tool": "agents_list", "env": {"ACPBRIDGE_TOOL_TOKEN": None}})
+    assert found["result"]["requester"] == "user"
+
+
+def test_a_token_lowers_whoever_has_it_and_ends_with_its_process(home: Home) -> None:
+    """Neither another session's tools nor anybody, once the process has ended, goes by it."""
+    run = home.run("run", SERVER, "--agent", "user", "--mode", "session", "--format", "json")
+    events = [json.loads(line) for line in run.out.splitlines()]
+    key = events[0]["key"]
+    token = said_token(events)
+    assert token.startswith("acpb_")
+
+    peer, told = hello(home, token=token)
+    with peer:
+        assert (told["role"], told["session"]) == ("agent", key)
+        with pytest.raises(BridgeError, match="may not"):
+            peer.call("grants")
+
+    wanted = {"tool": "agents_list", "env": {"ACPBRIDGE_TOOL_TOKEN": token}}
+    (found,) = inside(home, wanted)
+    assert found["result"]["errorCode"] == "permission_denied"
+    assert "token" in found["error"]["message"]
+
+    assert home.run("close", key).code == 0
+    with pytest.raises(BridgeError) as caught:
+        hello(home, token=token)
+    assert caught.value.code == "permission_denied"
+    leaks = [path for path, data in home.files().items() if token.encode() in data]
+    assert leaks == []
