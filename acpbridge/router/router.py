@@ -143,7 +143,8 @@ class Router(Owner):
             self._services,
             self._around.config,
             self._accepting,
-            Unannounced(),
+            announcer=Unannounced(),
+            start=self._tasks.start_soon,
         )
         self._tools[SendRequest] = self._sending.send
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.

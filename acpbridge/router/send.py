@@ -14,6 +14,7 @@ import anyio
 
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router import replies
@@ -24,6 +25,7 @@ from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.envelope import TOOL, Envelope, persons, seal
 from acpbridge.router.notes import Note
+from acpbridge.router.replyback import Exchange, Replying, talks
 from acpbridge.router.runs import Runs
 from acpbridge.router.said import final_text
 from acpbridge.router.send_requests import SendMode, SendRequest
@@ -98,6 +100,7 @@ class Sending:
         config: the configuration in force.
         accepting: begins runs.
         announcer: tells senders of the end of what they did not wait for.
+        start: starts a task that outlives a call.
     """
 
     def __init__(
@@ -107,7 +110,9 @@ class Sending:
         services: Services,
         config: Callable[[], Config],
         accepting: Accepting,
+        *,
         announcer: Announcer,
+        start: Callable[..., None],
     ) -> None:
         self._directory = directory
         self._runs = runs
@@ -115,6 +120,8 @@ class Sending:
         self._config = config
         self._accepting = accepting
         self._announcer = announcer
+        self._start = start
+        self._replying = Replying(accepting.accept, runs, services)
         self._addressees = Addressees(directory)
         self._waits = Waits(self._asked_by)
 
@@ -131,11 +138,16 @@ class Sending:
             return self._note(sent)
         if request.mode is SendMode.STEER and target.turn is None:
             raise BridgeError("not_running", f"Nothing runs in {target.key} that could be steered.")
-        if sender is not None and request.timeout_seconds:
+        paused = await self._paused(sent) if request.mode is SendMode.RESUME else ""
+        if sender is not None and request.timeout_seconds and not paused:
             self._waits.check(sender.key, target.key)
+        if sender is not None and request.watch and target is not sender:
+            self._services.watching.watch(sender.key, target.key)
         receipt = await self._accepting.accept(_run_of(sent), requester, Action.SEND)
         if receipt.repeated and (again := await self._again(sent, receipt)) is not None:
             return again
+        if paused:
+            return replies.resumed(receipt, paused)
         return await self._outcome(sent, receipt)
 
     def _sealed(self, request: SendRequest, requester: Requester) -> _Sent:
@@ -168,6 +180,21 @@ class Sending:
         self._services.notes.add(sent.target.key, Note(note_id, text, _provenance(sent)))
         return replies.noted(sent.target, note_id)
 
+    async def _paused(self, sent: _Sent) -> str:
+        """Return the run that a paused child had last, which goes on with a message.
+
+        Raises:
+            BridgeError: `not_paused`.
+        """
+        target, sender = sent.target, sent.sender
+        runs = await self._services.ledger.runs(target.key)
+        owned = sender is None or sender.key in self._directory.line_above(target.key)
+        at_rest = target.turn is None and not target.inbox.expected
+        if not (owned and runs and at_rest and target.record.runtime == RuntimeKind.PYTHON):
+            message = f"{target.key} is no Python agent of yours that has paused."
+            raise BridgeError("not_paused", message)
+        return max(runs, key=lambda run: run.accepted_at).run_id
+
     # ---- What came of it ----
 
     async def _again(self, sent: _Sent, receipt: RunReceipt) -> dict[str, Any] | None:
@@ -194,7 +221,17 @@ class Sending:
             if sent.hears is not None:
                 await self._announcer.claim(receipt.run_id)  # nobody is told twice (case 133)
         text = await final_text(self._services.log, receipt.key, receipt.run_id)
-        return replies.ended(receipt, result, text)
+        told = replies.ended(receipt, result, text, pending=self._talks(sent))
+        if told["status"] == "ok" and sent.envelope is not None and self._talks(sent):
+            self._start(self._replying.talk, Exchange(sent.envelope, sent.request.message, text))
+        return told
+
+    def _talks(self, sent: _Sent) -> bool:
+        sender = sent.sender
+        if sender is None or sent.envelope is None or sent.hears is None:
+            return False
+        below = sender.key in self._directory.line_above(sent.target.key)
+        return talks(sent.envelope, below=below)
 
     async def _wait(self, receipt: RunReceipt, seconds: float) -> RunResult | None:
         """Wait for the end of a run; None if that did not come in time."""
