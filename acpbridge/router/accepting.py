@@ -138,7 +138,7 @@ class Accepting:
         # Nothing was awaited since the look at the limits.
         session.inbox.reserve(weight(request.content))
         asking = self._directory.asking(requester)
-        caller = None if asking is None else asking.turn
+        caller = None if asking is None or request.independent else asking.turn
         with anyio.CancelScope(shield=True):
             try:
                 run = await self._put_on_record(session, requester, request, key, new=new)

@@ -38,6 +38,7 @@ from acpbridge.router.authorize import Action
 from acpbridge.router.claiming import Claim, Claiming
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
+from acpbridge.router.house_team import HouseTeam
 from acpbridge.router.keeping import Keeping
 from acpbridge.router.lookers import Parts, look_handlers
 from acpbridge.router.looking import Looking
@@ -54,6 +55,7 @@ from acpbridge.router.session import Session
 from acpbridge.router.spawn import Spawning
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.surroundings import Inspector, Surroundings
+from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.tokens import Tokens, with_tools
 from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
 from acpbridge.router.tooling import Tooling, ToolsRequest
@@ -147,6 +149,18 @@ class Router(Owner):
             start=self._tasks.start_soon,
         )
         self._tools[SendRequest] = self._sending.send
+        self._team = await stack.enter_async_context(
+            HouseTeam(
+                self._directory,
+                self._runs,
+                self._services,
+                self._around.config,
+                self._accepting,
+                self._ending,
+            )
+        )
+        self._tools[AskRequest] = self._team.ask
+        self._tools[DelegationsRequest] = self._team.delegations
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
@@ -170,6 +184,7 @@ class Router(Owner):
 
     async def stop(self) -> None:
         """Refuse new work, cancel turns and questions, and end every tree, side by side."""
+        await self._team.stop()
         self._accepting.stop()
         self._services.broker.stop()
         await self._ending.stop()
