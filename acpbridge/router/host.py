@@ -27,7 +27,7 @@ from acpbridge.protocol.content import without_bytes
 from acpbridge.router.modes import ModeAudit
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn, completion_of
-from acpbridge.router.watching import SPOKEN_TO, asker, by_person, news_of
+from acpbridge.router.watching import SPOKEN_TO, by_person
 from acpbridge.runtimes.base import TurnResult
 
 log = structlog.get_logger(__name__)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import structlog
+from anyio.abc import TaskGroup
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.events import Fact
@@ -19,8 +20,7 @@ from acpbridge.model.sessions import Outcome
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action
 from acpbridge.router.envelope import Envelope, channel
-from acpbridge.router.runs import Runs
-from acpbridge.router.said import final_text
+from acpbridge.router.hearing import Hearing
 from acpbridge.router.services import Services
 
 log = structlog.get_logger(__name__)
@@ -70,17 +70,24 @@ class Replying:
 
     Args:
         accept: accepts a turn.
-        runs: knows how it ends.
+        hearing: waits for its end.
         services: the log.
+        tasks: outlive whoever sent the message.
     """
 
-    def __init__(self, accept: Accept, runs: Runs, services: Services) -> None:
+    def __init__(
+        self, accept: Accept, hearing: Hearing, services: Services, tasks: TaskGroup
+    ) -> None:
         self._accept = accept
-        self._runs = runs
+        self._hearing = hearing
         self._services = services
+        self._tasks = tasks
 
-    async def talk(self, exchange: Exchange) -> None:
-        """Have them speak until one has nothing to add, and the receiver announce; a task."""
+    def begin(self, exchange: Exchange) -> None:
+        """Have them speak until one has nothing to add, and the receiver announce."""
+        self._tasks.start_soon(self._go_on, exchange)
+
+    async def _go_on(self, exchange: Exchange) -> None:
         try:
             await self._talk(exchange)
         except BridgeError as error:
@@ -117,10 +124,10 @@ class Replying:
             task=text,
         )
         receipt = await self._accept(request, _BRIDGE, Action.SEND)
-        result = await self._runs.result(receipt.run_id, _BRIDGE)
+        result = await self._hearing.whole(receipt)
         if result.outcome is not Outcome.COMPLETED:
             return None
-        return await final_text(self._services.log, key, receipt.run_id)
+        return await self._hearing.reply(receipt)
 
 
 def _prompt(envelope: Envelope, number: int, said: str) -> str:

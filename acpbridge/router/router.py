@@ -38,6 +38,7 @@ from acpbridge.router.authorize import Action
 from acpbridge.router.claiming import Claim, Claiming
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
+from acpbridge.router.hearing import Hearing, Unannounced
 from acpbridge.router.house_team import HouseTeam
 from acpbridge.router.keeping import Keeping
 from acpbridge.router.lookers import Parts, look_handlers
@@ -48,7 +49,7 @@ from acpbridge.router.questions import Questions
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
-from acpbridge.router.send import Sending, Unannounced
+from acpbridge.router.send import Sending
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
@@ -139,14 +140,9 @@ class Router(Owner):
             self._directory, self._accepting, self._around.config, self._services.ids
         )
         self._tools[SpawnRequest] = spawning.spawn
+        hearing, config = Hearing(self._runs, self._services, Unannounced()), self._around.config
         self._sending = Sending(
-            self._directory,
-            self._runs,
-            self._services,
-            self._around.config,
-            self._accepting,
-            announcer=Unannounced(),
-            start=self._tasks.start_soon,
+            self._directory, self._services, config, self._accepting, hearing, self._tasks
         )
         self._tools[SendRequest] = self._sending.send
         self._team = await stack.enter_async_context(

@@ -5,64 +5,32 @@ that is over ends nothing; the run goes on, and its end is announced. Above is t
 are the `envelope` that goes along and the `replies` that come back.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any
 
-import anyio
+from anyio.abc import TaskGroup
 
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.requesters import Requester, Role
+from acpbridge.model.requesters import Requester
 from acpbridge.router import replies
 from acpbridge.router.accepting import Accepting
 from acpbridge.router.addressees import Addressees
-from acpbridge.router.api import RunReceipt, RunRequest, RunResult
+from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.envelope import TOOL, Envelope, persons, seal
+from acpbridge.router.hearing import Hearing
 from acpbridge.router.notes import Note
 from acpbridge.router.replyback import Exchange, Replying, talks
-from acpbridge.router.runs import Runs
-from acpbridge.router.said import final_text
 from acpbridge.router.send_requests import SendMode, SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.waits import Waits
-from acpbridge.transport.tasks import background
-
-# Who looks at what came of a message; the sender was let through before it was sent.
-_SELF: Final = Requester(Role.SYSTEM, client_id="send")
-
-
-class Announcer(Protocol):
-    """Tells a session of the end of what it has asked for."""
-
-    def holding(self, run_id: str) -> Any:
-        """Return a context within which nobody is told of the end of a run."""
-        ...
-
-    async def claim(self, run_id: str) -> bool:
-        """Take a completion that was got otherwise; False if it is told already."""
-        ...
-
-
-class Unannounced:
-    """Where nobody is told of anything."""
-
-    @contextmanager
-    def holding(self, run_id: str) -> Iterator[None]:
-        """Hold nothing."""
-        del run_id
-        yield
-
-    async def claim(self, run_id: str) -> bool:
-        """Find nothing to take."""
-        del run_id
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,33 +63,28 @@ class Sending:
 
     Args:
         directory: the sessions that there are.
-        runs: knows how they end.
-        services: log, notes, ids and clock.
+        services: notes, watchers, records and ids.
         config: the configuration in force.
         accepting: begins runs.
-        announcer: tells senders of the end of what they did not wait for.
-        start: starts a task that outlives a call.
+        hearing: waits for their ends.
+        tasks: outlive a call.
     """
 
     def __init__(
         self,
         directory: Directory,
-        runs: Runs,
         services: Services,
         config: Callable[[], Config],
         accepting: Accepting,
-        *,
-        announcer: Announcer,
-        start: Callable[..., None],
+        hearing: Hearing,
+        tasks: TaskGroup,
     ) -> None:
         self._directory = directory
-        self._runs = runs
         self._services = services
         self._config = config
         self._accepting = accepting
-        self._announcer = announcer
-        self._start = start
-        self._replying = Replying(accepting.accept, runs, services)
+        self._hearing = hearing
+        self._replying = Replying(accepting.accept, hearing, services, tasks)
         self._addressees = Addressees(directory)
         self._waits = Waits(self._asked_by)
 
@@ -207,24 +170,24 @@ class Sending:
         return None if ended else replies.under_way(receipt)
 
     async def _outcome(self, sent: _Sent, receipt: RunReceipt) -> dict[str, Any]:
-        seconds, sender = sent.request.timeout_seconds, sent.sender
-        steer = sent.request.mode is SendMode.STEER
-        if not seconds:
-            return replies.accepted(receipt, announced=sent.hears is not None, steer=steer)
-        waits = (
-            nullcontext() if sender is None else self._waits.waiting(sender.key, sent.target.key)
-        )
-        with self._announcer.holding(receipt.run_id), waits:
-            result = await self._wait(receipt, seconds)
-            if result is None:
-                return replies.accepted(receipt, announced=sent.hears is not None, steer=steer)
-            if sent.hears is not None:
-                await self._announcer.claim(receipt.run_id)  # nobody is told twice (case 133)
-        text = await final_text(self._services.log, receipt.key, receipt.run_id)
-        told = replies.ended(receipt, result, text, pending=self._talks(sent))
-        if told["status"] == "ok" and sent.envelope is not None and self._talks(sent):
-            self._start(self._replying.talk, Exchange(sent.envelope, sent.request.message, text))
+        request, due = sent.request, sent.hears is not None
+        result = None
+        if request.timeout_seconds:
+            with self._waiting(sent):
+                result = await self._hearing.end(receipt, request.timeout_seconds, due=due)
+        if result is None:
+            steer = request.mode is SendMode.STEER
+            return replies.accepted(receipt, announced=due, steer=steer)
+        text, talks = await self._hearing.reply(receipt), self._talks(sent)
+        told = replies.ended(receipt, result, text, pending=talks)
+        if talks and told["status"] == "ok" and sent.envelope is not None:
+            self._replying.begin(Exchange(sent.envelope, request.message, text))
         return told
+
+    def _waiting(self, sent: _Sent) -> AbstractContextManager[None]:
+        if sent.sender is None:
+            return nullcontext()
+        return self._waits.waiting(sent.sender.key, sent.target.key)
 
     def _talks(self, sent: _Sent) -> bool:
         sender = sent.sender
@@ -232,18 +195,6 @@ class Sending:
             return False
         below = sender.key in self._directory.line_above(sent.target.key)
         return talks(sent.envelope, below=below)
-
-    async def _wait(self, receipt: RunReceipt, seconds: float) -> RunResult | None:
-        """Wait for the end of a run; None if that did not come in time."""
-        with anyio.CancelScope() as scope:
-
-            async def limit() -> None:
-                await self._services.sleep(seconds)
-                scope.cancel()
-
-            async with background(limit):
-                return await self._runs.result(receipt.run_id, _SELF)
-        return None
 
 
 def _provenance(sent: _Sent) -> dict[str, Any]:
