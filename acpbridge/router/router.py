@@ -142,7 +142,7 @@ class Router(Owner):
             kill=self.kill,
             tools=handlers,
         )
-        return Toolbox(parts, handlers, self._accepting, self._ending, self._dues)
+        return Toolbox(parts, handlers, self._accepting, self._ending, self._dues, self._tasks)
 
     def _take_no_more(self) -> None:
         self._accepting.stop()

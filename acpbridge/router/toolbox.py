@@ -8,6 +8,8 @@ from collections.abc import Collection
 from contextlib import AsyncExitStack
 from typing import Any
 
+from anyio.abc import TaskGroup
+
 from acpbridge.model.requesters import Requester
 from acpbridge.router.accepting import Accepting
 from acpbridge.router.announce import Announcing
@@ -15,6 +17,7 @@ from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesReq
 from acpbridge.router.completions import Completions
 from acpbridge.router.dues import Dues
 from acpbridge.router.ending import Ending
+from acpbridge.router.hearing import Hearing
 from acpbridge.router.house_team import HouseTeam
 from acpbridge.router.lookers import Parts, look_handlers
 from acpbridge.router.reporting import Reporting
@@ -38,6 +41,7 @@ class Toolbox(Owner):
         accepting: the one way by which a run begins.
         ending: ends runs and sessions.
         dues: what is to be told to whom.
+        tasks: runs what goes on beside the calls.
 
     Attributes:
         announcing: tells sessions of the end of what they asked for.
@@ -51,6 +55,7 @@ class Toolbox(Owner):
         accepting: Accepting,
         ending: Ending,
         dues: Dues,
+        tasks: TaskGroup,
     ) -> None:
         directory, services, config = parts.directory, parts.services, parts.around.config
         self._handlers = handlers
@@ -61,7 +66,8 @@ class Toolbox(Owner):
         )
         completions = Completions(directory, parts.runs, services, dues, self.announcing, reporting)
         spawning = Spawning(directory, accepting, config, services.ids)
-        self.sending = Sending(directory, parts.runs, services, config, accepting, self.announcing)
+        hearing = Hearing(parts.runs, services, self.announcing)
+        self.sending = Sending(directory, services, config, accepting, hearing, tasks)
         self._team = HouseTeam(directory, parts.runs, services, config, accepting, ending)
         more: dict[type[ToolRequest], ToolHandler[Any]] = {
             AgentsRequest: Roster(directory, config).agents,
