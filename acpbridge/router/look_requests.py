@@ -211,11 +211,11 @@ class RunsRequest(ToolRequest):
     Attributes:
         key: of a session, or a part of one: only its runs and those below it; "" for all.
         all: also those that ended longer ago.
-        limit: of them, the newest.
+        newest: so many at most, the ones accepted last.
     """
 
     METHOD: ClassVar[str] = "tool/runs"
 
     key: str = ""
     all: bool = False
-    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    newest: Annotated[int, Field(ge=1, le=1000)] = 100
