@@ -98,7 +98,7 @@ class SessionRequest(ToolRequest):
     METHOD: ClassVar[str] = "tool/session"
 
     session_key: str = CURRENT
-    model: str = ""
+    model: str = Field("", max_length=200)
     changes_since: Number | None = None
 
 
