@@ -107,6 +107,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
+    "no_such_delegation": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is under way: acpbridge delegations."
+    ),
     "no_such_grant": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is in force: acpbridge permissions grants."
     ),

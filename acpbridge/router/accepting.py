@@ -27,18 +27,19 @@ from acpbridge.model.sessions import (
     SessionRecord,
     SessionState,
 )
-from acpbridge.router import delegating, routes, view
+from acpbridge.router import delegating, mains, routes, view
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.births import tell_parent
+from acpbridge.router.claiming import EXTERNAL
 from acpbridge.router.directory import Directory
 from acpbridge.router.environments import Environments
 from acpbridge.router.errands import Errand
 from acpbridge.router.lane import in_lane
+from acpbridge.router.line import Line
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.standstill import would_stand_still
 from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.turns import Turn, text_of, weight
 from acpbridge.runtimes.logins import login_source
@@ -74,9 +75,15 @@ class Accepting:
         self._around = around
         self._make = make
         self._start = start
+        self._line = Line(directory, services.places, around.config)
         self._environments = Environments()
         self._keyed = anyio.Lock()
         self._stopping = False
+
+    @property
+    def line(self) -> Line:
+        """Who waits for a place."""
+        return self._line
 
     def stop(self) -> None:
         """Accept nothing any more."""
@@ -131,7 +138,7 @@ class Accepting:
         # Nothing was awaited since the look at the limits.
         session.inbox.reserve(weight(request.content))
         asking = self._directory.asking(requester)
-        caller = None if asking is None else asking.turn
+        caller = None if asking is None or request.independent else asking.turn
         with anyio.CancelScope(shield=True):
             try:
                 run = await self._put_on_record(session, requester, request, key, new=new)
@@ -154,14 +161,26 @@ class Accepting:
         session = self._meant(request, requester, action)
         session.check_open()
         asking = self._directory.asking(requester)
+        if mains.unused(session) and session.record.runtime != EXTERNAL:
+            session = self._housed(session, request, asking)
         if not session.has_place:
-            self._check_place(asking, request, session.key, lane=in_lane(session.record))
+            self._line.check_place(asking, request, session.key, lane=in_lane(session.record))
         above = session.record.lineage.parent
         parent = None if above is None else self._directory.get(above)
         if parent is not None and not session.active:
             limits = self._around.config().limits
             delegating.check_number(limits, self._directory.asker(parent))
         return session
+
+    def _housed(self, session: Session, request: RunRequest, asking: Session | None) -> Session:
+        """Settle how a main session is run that is prompted for the first time."""
+        config = self._around.config()
+        definition = config.agents.get(session.key.agent, session.definition)
+        caller = "" if asking is None else asking.record.cwd
+        cwds = (request.cwd, caller, request.caller_cwd)
+        made = mains.housed(session, definition, config.revision, cwds, self._make)
+        self._directory.add(made)
+        return made
 
     def _meant(self, request: RunRequest, requester: Requester, action: Action) -> Session:
         if request.session:
@@ -171,6 +190,7 @@ class Accepting:
             session
             for session in self._directory
             if session.record.cwd == here
+            and not mains.unused(session)
             and not session.closing
             and self._directory.may(Action.PROMPT, requester, session.key)
         ]
@@ -198,9 +218,9 @@ class Accepting:
         lineage = self._lineage(requester)
         asking = self._directory.asking(requester)
         python = definition.kind is RuntimeKind.PYTHON
-        self._check_place(asking, request, None, lane=python)
+        self._line.check_place(asking, request, None, lane=python)
         if asking is not None or request.birth is not None:
-            self._check_line()
+            self._line.check_room()
         make_key = SessionKey.subagent if python else SessionKey.acp
         unique = None if request.birth is None else request.birth.unique
         record = SessionRecord(
@@ -244,44 +264,6 @@ class Accepting:
         parent = self._directory.asking(requester)
         if parent is not None:
             delegating.check(config, self._directory.asker(parent), definition)
-
-    def _check_place(
-        self,
-        asking: Session | None,
-        request: RunRequest,
-        wanted: SessionKey | None,
-        *,
-        lane: bool,
-    ) -> None:
-        """Refuse what an agent would wait for while all, itself included, wait for a place."""
-        places = self._services.places
-        if asking is None or asking.turn is None or request.detached:
-            return
-        if places.full and self._directory.stands_still(asking, wanted):
-            raise would_stand_still(places.taken)
-        if lane and places.lane_full and self._directory.stands_still(asking, wanted, lane=True):
-            raise would_stand_still(len(places.lane), "limits.maxConcurrentSubagents")
-
-    def waits(self, session: Session) -> bool:
-        """Tell whether a session that was just accepted has to wait for a place."""
-        return not session.has_place and self._waiting() > 0
-
-    def _waiting(self) -> int:
-        """Return how many sessions have work, and no place that is there for them."""
-        placeless = sum(session.active and not session.has_place for session in self._directory)
-        return placeless - self._services.places.within_reach
-
-    def _check_line(self) -> None:
-        """Refuse one child more than may wait for a place; none of it exists then (R15)."""
-        most = self._around.config().limits.max_queued_spawns
-        waiting = self._waiting()
-        if waiting >= most and waiting >= 0:
-            message = (
-                f"All {self._services.places.taken} places (limits.maxProcesses) are taken, and"
-                f" {max(waiting, 0)} children wait already (limits.maxQueuedSpawns: {most})."
-            )
-            hint = "Wait for one to end, or raise limits.maxProcesses or limits.maxQueuedSpawns."
-            raise BridgeError("capacity", message, hint=hint)
 
     # ---- On record ----
 

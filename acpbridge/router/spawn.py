@@ -271,7 +271,7 @@ class Spawning:
         if request.context == "fork":
             parts.append("The context was not forked: the child begins without it.")
         child = self._directory.get(key)
-        if child is not None and self._accepting.waits(child):
+        if child is not None and self._accepting.line.waits(child):
             parts.append("It waits for a place (limits.maxProcesses); that counts as no limit.")
         return " ".join(parts)
 

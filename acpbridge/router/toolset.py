@@ -17,6 +17,7 @@ from acpbridge.router.look_requests import (
 )
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
+from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
 from acpbridge.router.tooling import ToolsRequest
 
@@ -34,6 +35,8 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         RunsRequest,
         SendRequest,
         ToolsRequest,
+        AskRequest,
+        DelegationsRequest,
     )
 }
 """All of them."""
