@@ -36,6 +36,9 @@ FOLLOWED: Final = 64
 
 # This waits for something else, and takes no thread meanwhile.
 _WAITING: Final = frozenset({"hello", "wait"}) | WAITING
+# So do these actions of one that has others too: a parent that waits for two of its children can
+# still end them.
+_WAITING_ACTIONS: Final = {"tool/subagents": ("wait", "send")}
 
 # One who is an agent is found out in a thread: those of everybody else are not taken for it.
 JUDGES: Final = 2
@@ -129,9 +132,15 @@ class Turnstile:
         self._most = followed
         self._followed: list[Sized] = []
 
-    def serving(self, method: str) -> AbstractAsyncContextManager[object]:
-        """Wait until a call may be served; leaving lets the next one in."""
-        return nullcontext() if self._calls is None or method in _WAITING else self._calls
+    def serving(self, method: str, action: object = None) -> AbstractAsyncContextManager[object]:
+        """Wait until a call may be served; leaving lets the next one in.
+
+        Args:
+            method: of the call.
+            action: what it says that it is to do, where one method does several things.
+        """
+        waits = method in _WAITING or action in _WAITING_ACTIONS.get(method, ())
+        return nullcontext() if self._calls is None or waits else self._calls
 
     @contextmanager
     def passing(self, followed: Sized) -> Iterator[None]:

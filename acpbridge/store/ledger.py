@@ -132,6 +132,7 @@ class Ledger:
         ended_at: str,
         *,
         usage: Mapping[str, Any] | None = None,
+        started_at: str | None = None,
         delivery: OutboxEntry | None = None,
         settled: Settled | None = None,
     ) -> bool:
@@ -144,11 +145,12 @@ class Ledger:
             error: of one that failed.
             ended_at: ISO 8601, UTC.
             usage: what the agent said that it used.
+            started_at: ISO 8601, UTC; None: it never began.
             delivery: who is to hear of it; on record with the outcome, or neither is.
             settled: what became of the delivery that this run was; the same.
         """
         stop_reason, error = self._redact(stop_reason), self._redact(error)
-        ending = write_ending(outcome, stop_reason, error, ended_at, usage)
+        ending = write_ending(outcome, stop_reason, error, ended_at, usage, started_at)
 
         def finish(connection: sqlite3.Connection) -> bool:
             done = connection.execute(

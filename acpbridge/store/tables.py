@@ -148,7 +148,12 @@ def insert_run(connection: sqlite3.Connection, record: RunRecord) -> bool:
     ending = None
     if record.outcome is not None:
         ending = write_ending(
-            record.outcome, record.stop_reason, record.error, record.ended_at, record.usage
+            record.outcome,
+            record.stop_reason,
+            record.error,
+            record.ended_at,
+            record.usage,
+            record.started_at,
         )
     done = connection.execute(
         "INSERT INTO runs (run_id, session_key, idempotency_key, record, outcome, ending)"

@@ -51,6 +51,23 @@ async def test_of_what_a_session_asks_few_are_served_at_once_and_nobody_else_wai
             pass
 
 
+async def test_a_session_that_waits_for_what_it_started_can_still_end_it() -> None:
+    """Without the actions that wait: the kill waits behind both waits."""
+    mine = Crowd(100).turnstile(ONE)
+    async with AsyncExitStack() as served:
+        for action in ("wait", "send"):
+            for _ in range(CALLS_AT_ONCE):
+                await served.enter_async_context(mine.serving("tool/subagents", action))
+        for method in ("tool/send", "tool/yield", "tool/completions", "tool/ask"):
+            await served.enter_async_context(mine.serving(method))
+        with anyio.fail_after(5):
+            await served.enter_async_context(mine.serving("tool/subagents", "kill"))
+            await served.enter_async_context(mine.serving("tool/subagents", ["list"]))
+        with anyio.move_on_after(0.01) as patience:
+            await served.enter_async_context(mine.serving("tool/subagents"))
+        assert patience.cancelled_caught
+
+
 def test_an_agents_process_is_known_again_and_nobody_with_its_number_is() -> None:
     crowd, me = Crowd(100), os.getpid()
     crowd.remember(me, "agent:one:main", lambda: False)  # it is gone: the number may be another's
