@@ -29,12 +29,19 @@ _FEWEST: Final = 2
 # computes takes the interpreter from the event loop.
 CALLS_AT_ONCE: Final = 2
 
+# And so many of those at once that mostly wait for somebody else: a main agent asks several others
+# at a time, and looks at them meanwhile.
+WAITS_AT_ONCE: Final = 32
+
 # Logs that all clients of one session follow: each wakes for every event, before anybody else is
 # served again.
 FOLLOWED: Final = 64
 
 # This waits for something else, and takes no thread meanwhile.
 _WAITING: Final = frozenset({"hello", "wait"})
+_LONG: Final = frozenset(
+    {"tool/send", "tool/subagents", "tool/yield", "tool/completions", "tool/ask"}
+)
 
 # One who is an agent is found out in a thread: those of everybody else are not taken for it.
 JUDGES: Final = 2
@@ -111,7 +118,7 @@ class Crowd:
         """Return what the calls of a client pass: all clients of an agent's session the same."""
         if who.role is not Role.AGENT:
             return Turnstile()
-        fresh = Turnstile(CALLS_AT_ONCE, FOLLOWED)
+        fresh = Turnstile(CALLS_AT_ONCE, FOLLOWED, WAITS_AT_ONCE)
         return self._turnstiles.setdefault(str(who.session), fresh)
 
 
@@ -121,16 +128,21 @@ class Turnstile:
     Args:
         calls: served at once; None for no bound.
         followed: logs that are followed at once; None for no bound.
+        waits: calls served at once that mostly wait; None for no bound.
     """
 
-    def __init__(self, calls: int | None = None, followed: int | None = None) -> None:
+    def __init__(
+        self, calls: int | None = None, followed: int | None = None, waits: int | None = None
+    ) -> None:
         self._calls = None if calls is None else anyio.Semaphore(calls)
+        self._waits = None if waits is None else anyio.Semaphore(waits)
         self._most = followed
         self._followed: list[Sized] = []
 
     def serving(self, method: str) -> AbstractAsyncContextManager[object]:
         """Wait until a call may be served; leaving lets the next one in."""
-        return nullcontext() if self._calls is None or method in _WAITING else self._calls
+        bound = self._waits if method in _LONG else self._calls
+        return nullcontext() if bound is None or method in _WAITING else bound
 
     @contextmanager
     def passing(self, followed: Sized) -> Iterator[None]:
