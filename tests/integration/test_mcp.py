@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_an_agent_with_session_tools_is_given_the_server_and_starts_a_child(home
 
 def test_a_call_that_is_too_long_is_answered(home: Home) -> None:
     """A client's may be as long as an operator's; of an agent inside a tree the bound is told."""
-    long = {"task": "x" * 2_000_000, "agentId": "nobody"}
+    long: dict[str, Any] = {"task": "x" * 2_000_000, "agentId": "nobody"}
     peer, _ = hello(home, **{"as": "agent:main:main"})
     with peer, pytest.raises(BridgeError) as caught:
         peer.call("tool/spawn", **long)
