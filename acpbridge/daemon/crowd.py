@@ -16,6 +16,7 @@ import anyio
 import structlog
 
 from acpbridge.model.requesters import Requester, Role
+from acpbridge.router.toolset import WAITING
 from acpbridge.transport.helpers import kernel
 
 log = structlog.get_logger(__name__)
@@ -34,7 +35,7 @@ CALLS_AT_ONCE: Final = 2
 FOLLOWED: Final = 64
 
 # This waits for something else, and takes no thread meanwhile.
-_WAITING: Final = frozenset({"hello", "wait"})
+_WAITING: Final = frozenset({"hello", "wait"}) | WAITING
 
 # One who is an agent is found out in a thread: those of everybody else are not taken for it.
 JUDGES: Final = 2
