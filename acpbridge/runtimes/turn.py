@@ -89,6 +89,8 @@ class Turn:
         cancelled: whether the turn is being cancelled; the code is ended by cancellation anyway.
         tools_running: how many tool calls are under way.
         tokens_used: what `tokens` was told.
+        state: whatever the code wants to find again in the session's next turn; it is empty at the
+            first, and lasts for as long as the session's process lives.
     """
 
     prompt: tuple[Mapping[str, Any], ...]
@@ -98,6 +100,7 @@ class Turn:
     cancelled: bool = False
     tools_running: int = 0
     tokens_used: Mapping[str, int] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
     _said: list[str] = field(default_factory=list)
 
     @property
