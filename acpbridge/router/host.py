@@ -75,6 +75,7 @@ class Host:
         self._parent = record.lineage.parent
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
+        self._archived = record.cleanup == "delete"
         self._modes = ModeAudit(services, record.key)
         self._definition = definition
         self.turn: Turn | None = None
@@ -314,7 +315,7 @@ class Host:
             if self.turn is turn:
                 self.turn = None
             turn.done.set()
-            if turn.request.delivery or turn.errand is not None:
+            if turn.request.delivery or turn.errand is not None or self._archived:
                 self._services.tidings.tell()
 
     async def _store(self, turn: Turn, ending: "_Ending") -> None:

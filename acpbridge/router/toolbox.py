@@ -14,6 +14,7 @@ from acpbridge.model.requesters import Requester
 from acpbridge.router.accepting import Accepting
 from acpbridge.router.announce import Announcing
 from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
+from acpbridge.router.archiving import Archiving
 from acpbridge.router.completions import Completions
 from acpbridge.router.dues import Dues
 from acpbridge.router.ending import Ending
@@ -65,6 +66,7 @@ class Toolbox(Owner):
             directory, parts.runs, services, reporting, dues, accepting.accept
         )
         completions = Completions(directory, parts.runs, services, dues, self.announcing, reporting)
+        self._archiving = Archiving(directory, services)
         spawning = Spawning(directory, accepting, config, services.ids)
         hearing = Hearing(parts.runs, services, self.announcing)
         self.sending = Sending(directory, services, config, accepting, hearing, tasks)
@@ -83,7 +85,7 @@ class Toolbox(Owner):
         handlers |= look_handlers(parts)
 
     async def _enter(self, stack: AsyncExitStack) -> None:
-        await stack.enter_async_context(background(self.announcing.serve))
+        await stack.enter_async_context(background(self.announcing.serve, self._archiving.serve))
         await stack.enter_async_context(self._team)
 
     def stop_telling(self) -> None:
