@@ -75,7 +75,8 @@ class Host:
         self._parent = record.lineage.parent
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
-        self._archived = record.cleanup == "delete"
+        # Something is to be removed with its end; see `archiving`.
+        self._archived = record.cleanup == "delete" or bool(record.additional_directories)
         self._modes = ModeAudit(services, record.key)
         self._definition = definition
         self.turn: Turn | None = None

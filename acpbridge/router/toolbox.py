@@ -15,6 +15,7 @@ from acpbridge.router.accepting import Accepting
 from acpbridge.router.announce import Announcing
 from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
 from acpbridge.router.archiving import Archiving
+from acpbridge.router.attachments import Staging
 from acpbridge.router.completions import Completions
 from acpbridge.router.dues import Dues
 from acpbridge.router.ending import Ending
@@ -66,8 +67,14 @@ class Toolbox(Owner):
             directory, parts.runs, services, reporting, dues, accepting.accept
         )
         completions = Completions(directory, parts.runs, services, dues, self.announcing, reporting)
-        self._archiving = Archiving(directory, services)
-        spawning = Spawning(directory, accepting, config, services.ids)
+        staging = Staging(parts.around.daemon.home)
+        self._archiving = Archiving(
+            directory,
+            services,
+            staging,
+            lambda: config().tools.sessions_spawn.attachments.retain_on_session_keep,
+        )
+        spawning = Spawning(directory, accepting, config, services.ids, staging)
         hearing = Hearing(parts.runs, services, self.announcing)
         self.sending = Sending(directory, services, config, accepting, hearing, tasks)
         self._team = HouseTeam(directory, parts.runs, services, config, accepting, ending)
