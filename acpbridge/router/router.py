@@ -20,8 +20,6 @@ from acpbridge.model.sessions import SessionRecord
 from acpbridge.permissions.audit import Audit
 from acpbridge.router import routes
 from acpbridge.router.accepting import Accepting
-from acpbridge.router.announce import Announcing
-from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
 from acpbridge.router.api import (
     CancelReceipt,
     Following,
@@ -36,19 +34,17 @@ from acpbridge.router.api import (
     SessionFollowing,
     Span,
 )
-from acpbridge.router.attention import Attention
 from acpbridge.router.authorize import Action
 from acpbridge.router.claiming import Claim, Claiming
-from acpbridge.router.completions import Completions
+from acpbridge.router.completing import completing
 from acpbridge.router.directory import Directory
-from acpbridge.router.dues import Dues
 from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
+from acpbridge.router.lookers import Parts, look_handlers
 from acpbridge.router.looking import Looking
+from acpbridge.router.mains import Mains
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
-from acpbridge.router.relaying import Relaying
-from acpbridge.router.reporting import Reporting
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
@@ -91,8 +87,6 @@ class Router(Owner):
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
-        self._dues = Dues(self._directory, services)
-        self._attention = Attention(self._directory, services)
         self._presence = Presence()
         roster = Roster(self._directory, around.config)
         self._tooling = Tooling(self._directory, around.config, self.tools)
@@ -109,6 +103,7 @@ class Router(Owner):
             AgentsRequest: roster.agents,
             ToolsRequest: self._tooling.tools,
         }
+        self._tools |= look_handlers(self._parts())
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -137,52 +132,66 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
-        spawning = Spawning(self._directory, self._accepting, self._around.config)
-        self._tools[SpawnRequest] = spawning.spawn
-        self._relaying = Relaying(self._directory, self._services, self._tasks)
-        reporting = Reporting(self._directory, self._services, self._around.plain_environment)
-        self._announcing = Announcing(
+        self._completing = completing(
             self._directory,
             self._runs,
             self._services,
-            reporting,
-            self._dues,
-            self._accepting.accept,
+            self._around,
+            accept=self._accepting.accept,
+            tasks=self._tasks,
         )
-        completions = Completions(
-            self._directory, self._runs, self._services, self._dues, self._announcing, reporting
+        self._tools.update(self._completing.handlers)
+        self._mains = Mains(self._directory, self._services, self._around.config, self._session)
+        self._mains.ensure()
+        spawning = Spawning(
+            self._directory, self._accepting, self._around.config, self._services.ids
         )
-        self._tools[CompletionsRequest] = completions.fetch
-        self._tools[DeliveriesRequest] = completions.deliveries
-        self._tasks.start_soon(self._announcing.serve, name="announcing")
-        sending = Sending(
-            self._directory, self._runs, self._services, self._around.config, self._accepting
+        self._tools[SpawnRequest] = spawning.spawn
+        self._sending = Sending(
+            self._directory,
+            self._runs,
+            self._services,
+            self._around.config,
+            self._accepting,
+            self._completing.announcing,
         )
-        self._tools[SendRequest] = sending.send
+        self._tools[SendRequest] = self._sending.send
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
+    def _parts(self) -> Parts:
+        return Parts(
+            self._directory,
+            self._looking,
+            self._runs,
+            self._questions,
+            self._services,
+            self._inspector,
+            self._around,
+            kill=self.kill,
+            tools=self._tools,
+        )
+
     def _take_no_more(self) -> None:
         self._accepting.stop()
-        self._announcing.stop()
         for session in self._directory:
             session.mark_ending(None)
 
     async def stop(self) -> None:
         """Refuse new work, cancel turns and questions, and end every tree, side by side."""
         self._accepting.stop()
-        self._announcing.stop()
         self._services.broker.stop()
         await self._ending.stop()
 
     def busy(self) -> bool:
         """Tell whether any session has a process or anything to do."""
-        return self._dues.busy or any(session.active for session in self._directory)
+        return self._completing.dues.busy or any(session.active for session in self._directory)
 
     # ---- Runs ----
 
     async def run(self, request: RunRequest, requester: Requester) -> RunReceipt:
         """Accept one turn; see `RouterApi.run`."""
+        self._mains.ensure()
         return await self._accepting.accept(request, requester)
 
     async def follow(
@@ -220,12 +229,14 @@ class Router(Owner):
 
     async def status(self, key: str, requester: Requester) -> dict[str, Any]:
         """Return the truth, now; see `RouterApi.status`."""
+        self._mains.ensure()
         return await self._looking.status(key, requester)
 
     async def sessions(
         self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
     ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
+        self._mains.ensure()
         return self._looking.sessions(requester, everything=everything, agent=agent, cwd=cwd)
 
     async def matching(self, agent: str, requester: Requester) -> list[str]:
@@ -310,7 +321,7 @@ class Router(Owner):
     def asked(self, question: Question) -> None:
         """Take note of an open question; the broker calls it."""
         self._questions.asked(question)
-        self._attention.asked(question)
+        self._completing.attention.asked(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         """Take note of a decision; the broker calls it."""
@@ -324,6 +335,7 @@ class Router(Owner):
 
     async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; see `RouterApi.tool`."""
+        self._mains.ensure()
         self._tooling.check(request, requester)
         return await self._tools[type(request)](request, requester)
 

@@ -5,14 +5,28 @@ call on the control socket; the answer is the JSON object that its face shows. A
 of this kind, listed in `toolset`, and a handler in the router, and nothing in between.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar, Self, TypeVar
+import difflib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.requesters import Requester
+
+# What a face says of whoever called it; never a model's to give.
+FACES: Final = frozenset({"callerCwd", "env", "idempotencyKey"})
+
+
+def unknown_param(name: str, known: Iterable[str]) -> BridgeError:
+    """Return the error for a parameter that there is not; the one that may be meant is named."""
+    names = [other for other in known if other not in FACES]
+    bare = {other.lower(): other for other in names}
+    near = difflib.get_close_matches(name.replace("_", "").lower(), bare, n=1)
+    guess = f"; did you mean {bare[near[0]]}?" if near else "."
+    takes = f" Known are {', '.join(names)}." if names else " There are none."
+    return BridgeError("invalid_params", f"{name[:100]} is not a known parameter{guess}{takes}")
 
 
 class ToolRequest(BaseModel):
@@ -36,11 +50,19 @@ class ToolRequest(BaseModel):
             BridgeError: `invalid_params`, naming the field.
         """
         try:
-            return cls.model_validate(params)
+            return cls.model_validate(params, by_alias=True, by_name=False)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
+            if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+                raise unknown_param(str(first["loc"][0]), cls.params()) from None
             where = ".".join(map(str, first["loc"])) or cls.METHOD
             raise BridgeError("invalid_params", f"{where}: {first['msg']}.") from None
+
+    @classmethod
+    def params(cls) -> list[str]:
+        """Return the names of the parameters on the wire, in order."""
+        fields = cls.model_fields.items()
+        return [str(one.serialization_alias or one.alias or name) for name, one in fields]
 
     def write(self) -> dict[str, Any]:
         """Return the params of the call; the inverse of `read`."""

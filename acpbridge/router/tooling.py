@@ -103,13 +103,14 @@ class Tooling:
         standing = self._standing(requester)
         served = {tool.METHOD for tool in self._served()}
         names = [n for n, call in CALLS.items() if call in served and not standing.lacks(n)]
-        agents = self._config().agents.values()
+        config = self._config()
+        agents = config.agents.values()
         return {
             "sessionKey": str(requester.session or SessionKey.main(MAIN)),
             "external": requester.external,
             "depth": standing.depth,
             "maxDepth": standing.most,
-            "acp": any(map(_runs_acp, agents)),
+            "acp": config.acp.enabled and any(map(_runs_acp, agents)),
             "tools": names,
         }
 

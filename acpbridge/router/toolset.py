@@ -7,6 +7,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
+from acpbridge.router.look_requests import (
+    HistoryRequest,
+    RunsRequest,
+    SessionRequest,
+    SessionsRequest,
+    SubagentsRequest,
+    TreeRequest,
+    YieldRequest,
+)
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
@@ -19,6 +28,13 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         SpawnRequest,
         CompletionsRequest,
         DeliveriesRequest,
+        SessionsRequest,
+        HistoryRequest,
+        SessionRequest,
+        YieldRequest,
+        SubagentsRequest,
+        TreeRequest,
+        RunsRequest,
         SendRequest,
         ToolsRequest,
     )

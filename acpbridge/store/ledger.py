@@ -5,7 +5,7 @@ thread, never on the event loop. Above is the router; below are the tables.
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -35,9 +35,12 @@ from acpbridge.store.records import (
 )
 from acpbridge.store.tables import (
     DAYS_USED,
+    DELIVERIES,
     LAST_USED,
+    LATEST_RUNS,
     QUESTIONS,
     RUNS,
+    RUNS_OF,
     SCHEMA,
     SESSIONS,
     UNFINISHED,
@@ -163,6 +166,28 @@ class Ledger:
         """Return the runs of a session, in the order they were accepted."""
         rows = await self._rows(f"{RUNS} WHERE session_key = ? ORDER BY rowid", (str(key),))
         return [read_run(*row) for row in rows]
+
+    async def runs_of(
+        self, keys: Iterable[SessionKey], *, since: str = "", newest: int = 1000
+    ) -> list[RunRecord]:
+        """Return runs of several sessions, in the order they were accepted.
+
+        Args:
+            keys: of the sessions.
+            since: only those under way, or that ended at this moment or later; "" for all.
+            newest: so many at most, the ones accepted last.
+        """
+        values = (dumps([*map(str, keys)]), since, newest)
+        return [read_run(*row) for row in reversed(await self._rows(RUNS_OF, values))]
+
+    async def latest_runs(self, keys: Iterable[SessionKey]) -> dict[SessionKey, RunRecord]:
+        """Return the run that was accepted last of each session that ever had one."""
+        rows = await self._rows(LATEST_RUNS, (dumps([*map(str, keys)]),))
+        return {run.session: run for run in (read_run(*row) for row in rows)}
+
+    async def delivery_states(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """Return how far the completion of each run has come that is to be delivered."""
+        return dict(await self._rows(DELIVERIES, (dumps([*run_ids]),)))
 
     async def run_by_idempotency(self, idempotency_key: str) -> RunRecord | None:
         """Return the run that was accepted under a key, None if there is none."""

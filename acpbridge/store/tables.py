@@ -73,6 +73,18 @@ QUESTIONS: Final = (
     "SELECT id, session_key, turn, asked_at, expires_at, decided_at, decision FROM questions"
 )
 
+_OF_THESE: Final = "session_key IN (SELECT value FROM json_each(?))"
+RUNS_OF: Final = (
+    f"{RUNS} WHERE {_OF_THESE} AND (outcome IS NULL OR json_extract(ending, '$[3]') >= ?)"
+    " ORDER BY rowid DESC LIMIT ?"
+)
+LATEST_RUNS: Final = (
+    f"{RUNS} WHERE rowid IN (SELECT max(rowid) FROM runs WHERE {_OF_THESE} GROUP BY session_key)"  # noqa: S608 -- our own names
+)
+DELIVERIES: Final = (
+    "SELECT run_id, state FROM outbox WHERE run_id IN (SELECT value FROM json_each(?))"
+)
+
 # The times are text of one shape in UTC, so that the greatest is the latest.
 LAST_USED: Final = (
     "SELECT session_key, max(coalesce(json_extract(ending, '$[3]'),"

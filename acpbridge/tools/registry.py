@@ -4,15 +4,13 @@ Above are the faces that serve them, `mcp` first; below are the entries of `sess
 and in a program it is the same `RouterApi` that a call goes to.
 """
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from acpbridge.errors import BridgeError
 from acpbridge.model.requesters import Requester
 from acpbridge.router.api import RouterApi
-from acpbridge.router.toolcall import ToolRequest
+from acpbridge.router.toolcall import FACES, ToolRequest, unknown_param
 from acpbridge.router.tooling import ToolsRequest
 from acpbridge.tools import schema
 
@@ -93,17 +91,12 @@ class Tool:
         Raises:
             BridgeError: what is wrong, and with which parameter.
         """
-        request = self.request.read(self._checked(arguments))
-        return await router.tool(self._of(request, caller), who)
-
-    def _checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the arguments; what is only a face's to say is as unknown as anything else."""
-        fields = self.request.model_fields.values()
-        hidden = {str(one.alias) for one in fields} - set(self.words) - _OTHER_NAMES
-        for name in arguments:
-            if name in hidden:
-                raise unknown(name, self.words, self.name)
-        return arguments
+        # A model that must name every parameter says null for those that it leaves out.
+        given = {name: value for name, value in arguments.items() if value is not None}
+        for name in given:
+            if name in FACES:
+                raise unknown_param(name, self.words)
+        return await router.tool(self._of(self.request.read(given), caller), who)
 
     def _of(self, request: ToolRequest, caller: Caller) -> ToolRequest:
         """Return the request with what is said of the caller, if it has a place for that."""
@@ -111,20 +104,6 @@ class Tool:
         fields = type(request).model_fields
         given = {name: value for name, value in said.items() if name in fields and value}
         return request.model_copy(update=given) if given else request
-
-
-# Of a message: what models write for it, and is taken.
-_OTHER_NAMES = frozenset({"SendMessage", "content", "text"})
-
-
-def unknown(name: str, known: Mapping[str, str], tool: str) -> BridgeError:
-    """Return the error for a parameter that a tool does not have; the nearest one is named."""
-    bare = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.replace("_", "").lower(), bare, n=1)
-    guess = f"; did you mean {bare[near[0]]}?" if near else "."
-    takes = f" It takes {', '.join(known)}." if known else " It takes none."
-    message = f"{name} is no parameter of {tool}{guess}{takes}"
-    return BridgeError("invalid_params", message)
 
 
 def tools_for(facts: Facts) -> tuple[Tool, ...]:

@@ -5,7 +5,7 @@ line of any length. Above is `mcp`; below are the streams that were standard inp
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import anyio
@@ -36,8 +36,8 @@ async def messages(receive: ByteReceive, send: ByteSend) -> AsyncIterator[Stream
     outgoing, outward = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def read() -> None:
-        async with inward:
-            splitter = LineSplitter(LINE_LIMIT)
+        splitter = LineSplitter(LINE_LIMIT)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             try:
                 while True:
                     for line in splitter.feed(await receive.receive()):
@@ -45,20 +45,18 @@ async def messages(receive: ByteReceive, send: ByteSend) -> AsyncIterator[Stream
             except (anyio.EndOfStream, OSError):
                 for line in splitter.finish():
                     await inward.send(_message(line))
-            except anyio.BrokenResourceError:
-                return
+        await inward.aclose()
 
     async def write() -> None:
-        async with outward:
-            async for message in outward:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                try:
-                    await send.send(text.encode() + b"\n")
-                except (anyio.BrokenResourceError, OSError):
-                    await inward.aclose()
-                    return
+        async for message in outward:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            try:
+                await send.send(text.encode() + b"\n")
+            except (anyio.BrokenResourceError, OSError):
+                await inward.aclose()
+                return
 
-    async with background(read, write), incoming, outgoing:
+    async with inward, incoming, outgoing, outward, background(read, write):
         yield incoming, outgoing
 
 

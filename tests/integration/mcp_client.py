@@ -78,12 +78,18 @@ def inside(home: Home, *calls: dict[str, Any], agent: str = "user", **options: s
     return [json.loads(line) for line in done.out.splitlines() if line.strip()]
 
 
-def hello(home: Home, **claims: str) -> tuple[quick.Quick, dict[str, Any]]:
+def say_hello(peer: quick.Quick, **claims: Any) -> dict[str, Any]:
+    """Say hello; return what is answered."""
+    told: dict[str, Any] = peer.call("hello", version=__version__, wire=WIRE_VERSION, **claims)
+    return told
+
+
+def hello(home: Home, **claims: Any) -> tuple[quick.Quick, dict[str, Any]]:
     """Connect past every client of ours, and say who one is."""
     found = quick.connect(home.paths, any_version=True)
     assert found is not None
     try:
-        return found, found.call("hello", version=__version__, wire=WIRE_VERSION, **claims)
+        return found, say_hello(found, **claims)
     except BaseException:
         found.close()
         raise

@@ -8,7 +8,16 @@ import pytest
 
 from acpbridge.errors import BridgeError
 from tests.integration.daemon_home import Home, daemon_home
-from tests.integration.mcp_client import SERVER, call, client, configure, hello, inside, said_token
+from tests.integration.mcp_client import (
+    SERVER,
+    call,
+    client,
+    configure,
+    hello,
+    inside,
+    said_token,
+    say_hello,
+)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +81,9 @@ def test_a_client_may_not_be_a_session_that_the_bridge_runs(home: Home) -> None:
 def test_once_lowered_a_peer_stays_what_it_is(home: Home) -> None:
     peer, _ = hello(home, **{"as": "agent:main:main"})
     with peer:
-        again = peer.call("hello", version="0.1.0", wire=2, **{"as": "agent:fake:main"})
-        assert again["session"] == "agent:main:main"
-        assert peer.call("hello", version="0.1.0", wire=2)["role"] == "agent"
+        for claims in ({"as": "agent:fake:main"}, {}):
+            again = say_hello(peer, **claims)
+            assert (again["role"], again["session"]) == ("agent", "agent:main:main")
 
 
 def test_an_agent_with_session_tools_is_given_the_server_and_starts_a_child(home: Home) -> None:
