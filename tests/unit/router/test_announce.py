@@ -83,8 +83,9 @@ async def deliveries(w: World, **params: Any) -> list[dict[str, Any]]:
 
 async def resting(w: World) -> None:
     """Wait until an attempt at the one completion has failed, and the next one is waited for."""
-    dues = w.router._completing.dues
-    await until(lambda: [d for d in dues._due.values() if d.tries and d.turn is None])
+    dues = w.router._completing.dues._due
+    await until(lambda: [due for due in dues.values() if due.turn is not None])
+    await until(lambda: [due for due in dues.values() if due.turn is None])
 
 
 def tries(w: World, key: SessionKey) -> int:
