@@ -354,6 +354,7 @@ class Accepting:
             delivery=run.deliver_to,
             provenance=request.provenance or {"kind": "operator"},
             announces=request.announces,
+            going_out=request.going_out,
         )
         session.env = self._environments.shared(request.env) or session.env
         turn = Turn(run.run_id, prompt, run.accepted_at, caller)
