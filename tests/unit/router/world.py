@@ -162,6 +162,7 @@ class Agent:
         self.tool_running = False
         self.dead = anyio.Event()
         self.decisions: list[Decision] = []
+        self.contents: list[tuple[Mapping[str, Any], ...]] = []
         self.word = ""
         self._reason: str | None = None
         self._over = anyio.Event()
@@ -192,6 +193,7 @@ class Agent:
         if self.dead.is_set():
             raise BridgeError("agent_died", "The agent is gone.")
         self._begin()
+        self.contents.append(content)
         self.word = text.split()[0]
         self.note(f"prompt {text}")
         async with anyio.create_task_group() as tasks:
