@@ -3,8 +3,7 @@
 A wait that is over takes nothing away: the run goes on, and its end is announced. Above is `send`.
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 import anyio
@@ -30,21 +29,6 @@ class Announcer(Protocol):
     async def claim(self, run_id: str) -> bool:
         """Take a completion that was got otherwise; False if it is told already."""
         ...
-
-
-class Unannounced:
-    """Where nobody is told of anything."""
-
-    @contextmanager
-    def holding(self, run_id: str) -> Iterator[None]:
-        """Hold nothing."""
-        del run_id
-        yield
-
-    async def claim(self, run_id: str) -> bool:
-        """Find nothing to take."""
-        del run_id
-        return True
 
 
 class Hearing:

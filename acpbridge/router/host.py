@@ -339,6 +339,7 @@ class Host:
                 error,
                 ended_at,
                 usage=ending.usage if isinstance(ending.usage, Mapping) else None,
+                started_at=turn.started_at,
                 delivery=delivery,
                 settled=settled,
             )

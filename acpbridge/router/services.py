@@ -62,6 +62,7 @@ class Services:
         watching: who wants to know what becomes of a session.
         attended: at how many clients a person is asked what a session asks.
         stall: seconds without an update after which a turn fails; 0 for never.
+        announce: seconds that an attempt at telling of a completion may take.
         audited: puts what is no decision into the audit.
         tidings: wakes whoever delivers completions.
     """
@@ -82,6 +83,7 @@ class Services:
     bounds: Callable[[], Bounds] = lambda: NO_BOUNDS
     usage: Callable[[str, Bounds], Awaitable[Usage | None]] = _unknown
     stall: Callable[[], float] = lambda: 0.0
+    announce: Callable[[], float] = lambda: 120.0
     remarks: Remarks = field(default_factory=Remarks)
     notes: Notes = field(default_factory=Notes)
     watching: Watching = field(init=False)
