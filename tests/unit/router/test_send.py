@@ -145,6 +145,7 @@ def test_the_message_has_four_names_and_one_at_a_time(name: str) -> None:
         ({}, "message"),
         ({"message": 1}, "message"),
         ({"message": "x", "timeoutSeconds": -1}, "timeoutSeconds"),
+        ({"message": "x", "timeoutSeconds": 86401}, "timeoutSeconds"),
         ({"message": "x", "timeoutSeconds": 0.5}, "timeoutSeconds"),
         ({"message": "x", "timeoutSeconds": True}, "timeoutSeconds"),
         ({"message": "x", "mode": "shout"}, "mode"),
