@@ -69,7 +69,7 @@ async def test_a_session_that_waits_for_what_it_started_can_still_end_it() -> No
 
 
 async def test_who_waits_for_others_keeps_its_own_session_from_nothing() -> None:
-    """Without a room of their own for what waits: the third send waits for the first two, and so does a look."""
+    """Without room of their own: the third send waits for the first two, and so does a look."""
     crowd = Crowd(100)
     clients = [crowd.turnstile(who) for who in (ONE, ONE)]
     async with AsyncExitStack() as served:
