@@ -16,6 +16,7 @@ import anyio
 import structlog
 
 from acpbridge.model.requesters import Requester, Role
+from acpbridge.router.toolset import WAITING
 from acpbridge.transport.helpers import kernel
 
 log = structlog.get_logger(__name__)
@@ -34,9 +35,7 @@ CALLS_AT_ONCE: Final = 2
 FOLLOWED: Final = 64
 
 # This waits for something else, and takes no thread meanwhile.
-_WAITING: Final = frozenset(
-    {"hello", "wait", "tool/send", "tool/yield", "tool/completions", "tool/ask"}
-)
+_WAITING: Final = frozenset({"hello", "wait"}) | WAITING
 # So do these actions of one that has others too: a parent that waits for two of its children can
 # still end them.
 _WAITING_ACTIONS: Final = {"tool/subagents": ("wait", "send")}

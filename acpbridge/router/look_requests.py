@@ -112,6 +112,7 @@ class YieldRequest(ToolRequest):
     """
 
     METHOD: ClassVar[str] = "tool/yield"
+    WAITS: ClassVar[bool] = True
 
     wait_for: Literal["message"] = "message"
     message: str = Field("", max_length=2000)

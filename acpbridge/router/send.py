@@ -230,6 +230,7 @@ def _run_of(sent: _Sent) -> RunRequest:
         content=({"type": "text", "text": text},),
         session=str(sent.target.key),
         env=env,
+        caller_cwd=request.caller_cwd,
         detached=True,
         correlation_id=sent.correlation,
         idempotency_key=f"send {key}" if key else "",

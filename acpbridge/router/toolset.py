@@ -40,3 +40,6 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     )
 }
 """All of them."""
+
+WAITING: Final = frozenset(method for method, request in REQUESTS.items() if request.WAITS)
+"""The calls that wait for something else to happen."""

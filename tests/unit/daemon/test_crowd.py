@@ -42,6 +42,7 @@ async def test_of_what_a_session_asks_few_are_served_at_once_and_nobody_else_wai
         assert patience.cancelled_caught
         with anyio.fail_after(5):
             await served.enter_async_context(clients[1].serving("wait"))
+            await served.enter_async_context(clients[1].serving("tool/send"))
             await served.enter_async_context(clients[2].serving("status"))
             for _ in range(CALLS_AT_ONCE + 1):
                 await served.enter_async_context(clients[3].serving("status"))
@@ -57,7 +58,7 @@ async def test_a_session_that_waits_for_what_it_started_can_still_end_it() -> No
         for action in ("wait", "send"):
             for _ in range(CALLS_AT_ONCE):
                 await served.enter_async_context(mine.serving("tool/subagents", action))
-        for method in ("tool/send", "tool/yield", "tool/completions", "tool/ask"):
+        for method in ("tool/send", "tool/yield"):
             await served.enter_async_context(mine.serving(method))
         with anyio.fail_after(5):
             await served.enter_async_context(mine.serving("tool/subagents", "kill"))

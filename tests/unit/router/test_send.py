@@ -51,8 +51,7 @@ async def have(w: World, key: SessionKey, parent: SessionKey | None = None, **mo
 async def peers(w: World) -> Requester:
     """Have a main session at work, and two others; return who asks from the first one."""
     for key in (MAIN, RESEARCH, WRITER):
-        if w.router._directory.get(key) is None:
-            await have(w, key)
+        await have(w, key)
     await w.run("busy", key=MAIN)
     await w.diary.has("prompt busy")
     return agent_in(MAIN)
