@@ -123,7 +123,7 @@ class Ledger:
         clean = replace(record, task=self._redact(record.task)[:TASK])
         return await self._change(lambda connection: insert_run(connection, clean))
 
-    async def finish_run(  # noqa: PLR0913 -- one row, with what else is true of it at once
+    async def finish_run(  # noqa: PLR0913 -- all of one ending, by name
         self,
         run_id: str,
         outcome: Outcome,
