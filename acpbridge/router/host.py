@@ -218,6 +218,10 @@ class Host:
         Raises:
             BridgeError: `request_cancelled`, when nobody is to be told any more; `store_full`.
         """
+        if turn.request.going_out is not None:
+            await turn.request.going_out()
+            if self._unwanted(turn):
+                raise BridgeError("request_cancelled", "The turn was cancelled.")
         if turn.errand is None:
             return
         try:

@@ -36,13 +36,13 @@ class TeamNotices(TeamProcessor):
         """Tell the followers of the source's session, with the whole text, once."""
         key = SessionKey.parse(event.source_thread_id or "")
         session = self._directory.get(key)
-        if session is None:
-            return  # it was deleted
+        if session is None or session.closing:
+            return  # nothing comes behind the end of a session
         await session.open_log()
         log = self._services.log
-        if log.closed(key) or session.closed:
-            return  # nothing comes behind the end of a session
         if event.inbox_id in self.earlier and await self._told(key, event.inbox_id):
+            return
+        if session.closing:
             return
         log.append(key, None, Fact("notice", _values(event)))
         await log.committed(key)
