@@ -95,6 +95,7 @@ def play(home: Home) -> Seen:
     messages(it)
     asking = a_question(it)
     both_are_shown(it, asking)
+    started_below(it, asking)
     answered(it, asking)
     granted(it)
     audited(it)
@@ -163,6 +164,16 @@ def both_are_shown(it: Scenario, asking: str) -> None:
     it.seen.add("question", question)
     assert it.home.run("permissions", "list", "--json").json["permissions"] == [question]
     assert question["sessionKey"] == asking
+
+
+def started_below(it: Scenario, asking: str) -> None:
+    """Have a session's agent start another one; its end is told to nobody who is there."""
+    inside = f"{asking}.{'0' * 32}"
+    words = ("say done", "--agent", "fake", "--format", "json")
+    assert it.home.run_inside(inside, "run", *words).code == 0
+    it.json("tree --json", "tree", "--all", "--json")
+    it.json("runs --json", "runs", "--all", "--json")
+    it.seen.add_events(it.home.run("logs", asking, "--json").events)
 
 
 def answered(it: Scenario, asking: str) -> None:
