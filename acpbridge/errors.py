@@ -107,6 +107,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
+    "no_such_delegation": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is under way: acpbridge delegations."
+    ),
     "no_such_grant": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is in force: acpbridge permissions grants."
     ),
@@ -130,8 +133,44 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         EXIT_FAILURE,
         "End a child, or raise limits.maxDepth or limits.maxChildrenPerSession.",
     ),
+    "nothing_pending": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Go on, or end the turn: there is nothing to wait for."
+    ),
     "team_disabled": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Ask without mode background, or give a team processor."
+    ),
+    # Spawning, besides the two above.
+    "acp_disabled": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Set acp.enabled to true in config.yaml."
+    ),
+    "requester_session_required": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Leave streamTo out, or ask from inside a session."
+    ),
+    "runtime_policy": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Leave out what it names, or use another agent."
+    ),
+    "thread_required": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, 'Use mode "run", which needs no thread.'
+    ),
+    "target_agent_required": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Give agentId, or set acp.defaultAgent in config.yaml."
+    ),
+    "runtime_agent_mismatch": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Give the runtime that the agent has; agents_list tells it."
+    ),
+    "agent_forbidden": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Add the agent to acp.allowedAgents in config.yaml."
+    ),
+    "resume_forbidden": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Resume only what this session has begun; or start anew."
+    ),
+    "cwd_resolution_failed": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Give a directory that can be entered: cwd."
+    ),
+    "thread_binding_invalid": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "Leave thread out."),
+    "spawn_failed": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Mend what it says, and spawn again."),
+    "dispatch_failed": ErrorKind(
+        INTERNAL_ERROR, EXIT_FAILURE, "Look at the session that it names, and spawn again."
     ),
     "send_loop": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Answer with what is known, instead of asking on."

@@ -239,7 +239,10 @@ def _services(
         broker=broker,
         # A Python agent of the daemon is a child process that speaks ACP, like any other.
         runtime=lambda definition: own.get(definition.id, runtime),
-        places=Places(lambda: config().limits.max_processes),
+        places=Places(
+            lambda: config().limits.max_processes,
+            lambda: config().limits.max_concurrent_subagents,
+        ),
         clock=base.clock,
         ids=RandomIds(),
         faults=base.setup.faults,

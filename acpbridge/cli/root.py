@@ -17,8 +17,11 @@ from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, BridgeErro
 # Command -> module that holds it under the same name, and the help line of the list.
 COMMANDS: Final = {
     "run": ("acpbridge.cli.commands.run", "Run one turn of an agent."),
+    "send": ("acpbridge.cli.commands.send", "Send a message to a session that exists."),
     "status": ("acpbridge.cli.commands.status", "Show what runs, from the kernel, now."),
     "sessions": ("acpbridge.cli.commands.sessions", "List, delete and export sessions."),
+    "tree": ("acpbridge.cli.commands.tree", "Show who started whom."),
+    "runs": ("acpbridge.cli.commands.runs", "List runs, how they ended, and who is to hear."),
     "logs": ("acpbridge.cli.commands.logs", "Show what happened in a session."),
     "kill": ("acpbridge.cli.commands.kill", "End sessions and their whole process trees."),
     "cancel": ("acpbridge.cli.commands.cancel", "Cancel the running turn of a session."),

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr
 from pydantic_core import PydanticCustomError
 
 from acpbridge.config import catalogue, environment, recognise, servers, yamltext
+from acpbridge.config.delegation import Acp, Subagents
 from acpbridge.config.shape import Word, shaped
 from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, Notify
 from acpbridge.config.tools import Tools
@@ -74,6 +75,8 @@ class _Agent(_Strict):
     id: Word | None = None
     name: StrictStr = ""
     description: StrictStr = ""
+    capabilities: list[Word] = Field(default_factory=list)
+    when_to_use: StrictStr = ""
     default: StrictBool = False
     workspace: Word | None = None
     runtime: _Runtime | None = None
@@ -88,12 +91,18 @@ class _Agent(_Strict):
     containment: Literal["auto", "shim", "cgroup2", "pidns"] = "auto"
     mcp_servers: list[servers.McpServer] = Field(default_factory=list)
     client_capabilities: _ClientCapabilities = Field(default_factory=_ClientCapabilities)
+    subagents: Subagents = Field(default_factory=Subagents)
     tools: _Tools = Field(default_factory=_Tools)
+
+
+class _Defaults(_Strict):
+    subagents: Subagents = Field(default_factory=Subagents)
 
 
 class _Agents(_Strict):
     list_: list[_Agent] | None = Field(default=None, alias="list")
     entries: dict[str, _Agent] | None = None
+    defaults: _Defaults = Field(default_factory=_Defaults)
 
 
 class _Notify(_Strict):
@@ -113,6 +122,7 @@ class _File(_Strict):
     agents: _Agents = Field(default_factory=_Agents)
     limits: Limits = Field(default_factory=Limits)
     daemon: DaemonSettings = Field(default_factory=DaemonSettings)
+    acp: Acp = Field(default_factory=Acp)
     notify: Annotated[_Notify, BeforeValidator(_notify)] = Field(default_factory=_Notify)
     tools: Tools = Field(default_factory=Tools)
 
@@ -144,6 +154,8 @@ def load(text: str, name: str, home: str) -> Config:
         warnings=_warnings(agents),
         path=name,
         daemon=file.daemon,
+        acp=file.acp,
+        delegation=file.agents.defaults.subagents.over(Subagents()),
         tools=file.tools,
     )
 
@@ -170,7 +182,9 @@ def _agents(source: yamltext.Text, section: _Agents, home: str) -> dict[AgentId,
         if key in out:
             names = f"{written[key]!r} and {name!r}"
             raise source.error(where, f"{names} are the same id, {key}; rename one of them")
-        out[key], written[key] = _definition(source, path, key, agent, home), name
+        made = _definition(source, path, key, agent, home)
+        delegation = agent.subagents.over(section.defaults.subagents)
+        out[key], written[key] = replace(made, delegation=delegation), name
     return out
 
 
@@ -187,6 +201,8 @@ def _definition(
         id=key,
         name=agent.name or str(key),
         description=agent.description or base.description,
+        capabilities=tuple(agent.capabilities),
+        when_to_use=agent.when_to_use,
         workspace=workspace,
         mode=agent.mode,
         allow_bypass=agent.allow_bypass,

@@ -7,8 +7,10 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from acpbridge.config.delegation import Acp
 from acpbridge.config.tools import Tools
 from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.delegation import Delegation
 from acpbridge.model.keys import AgentId
 
 # Of every section: a key that is not known is an error, and all keys come in camelCase.
@@ -41,6 +43,9 @@ class Limits(BaseModel):
         max_processes_per_session: living processes of one session's tree, the same.
         stall_seconds: a turn without an update for so long fails, unless a tool runs or a question
             is open. 0: no limit.
+        max_concurrent_subagents: Python agents that others have started and that run at once.
+        max_queued_spawns: children that may wait for a place.
+        run_timeout_seconds: of a spawned turn for which nothing else is said. 0: no limit.
         max_hops: how often one message goes on from agent to agent.
     """
 
@@ -60,6 +65,9 @@ class Limits(BaseModel):
     max_rss_mb: _CountOrNone = 0
     max_processes_per_session: _CountOrNone = 0
     stall_seconds: Annotated[float, Field(strict=True, ge=0, le=86400, allow_inf_nan=False)] = 0.0
+    max_concurrent_subagents: _Count = 8
+    max_queued_spawns: _CountOrNone = 100
+    run_timeout_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = 0
     max_hops: Annotated[_Count, Field(le=10)] = 5
 
 
@@ -101,6 +109,8 @@ class Config:
         warnings: what is allowed and yet worth saying.
         path: the file it came from, "" where there is none.
         daemon: how it lives.
+        acp: which external agents may be started.
+        delegation: what sessions of an agent without an entry may start.
         tools: what agents reach of one another's sessions.
     """
 
@@ -111,6 +121,8 @@ class Config:
     warnings: tuple[str, ...] = ()
     path: str = ""
     daemon: DaemonSettings = field(default_factory=DaemonSettings)
+    acp: Acp = field(default_factory=Acp)
+    delegation: Delegation = field(default_factory=Delegation)
     tools: Tools = field(default_factory=Tools)
 
     @property

@@ -48,6 +48,7 @@ class ProcessInfo:
         cpu_seconds: user and system time.
         started_at: ISO 8601, UTC.
         role: `keeper`, `shim`, `agent` or `child`.
+        pgid: of its process group; 0 where nobody looked.
     """
 
     pid: int
@@ -59,6 +60,7 @@ class ProcessInfo:
     cpu_seconds: float
     started_at: str
     role: str
+    pgid: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape in `status`."""
@@ -134,6 +136,7 @@ def _info(row: kernel.Process, role: str) -> ProcessInfo:
         cpu_seconds=row.cpu_ticks / _TICKS,
         started_at=_started(row.start_ticks),
         role=role,
+        pgid=row.pgid,
     )
 
 

@@ -16,6 +16,7 @@ import anyio
 import structlog
 
 from acpbridge.model.requesters import Requester, Role
+from acpbridge.router.toolset import WAITING
 from acpbridge.transport.helpers import kernel
 
 log = structlog.get_logger(__name__)
@@ -39,9 +40,6 @@ FOLLOWED: Final = 64
 
 # This waits for something else, and takes no thread meanwhile.
 _WAITING: Final = frozenset({"hello", "wait"})
-_LONG: Final = frozenset(
-    {"tool/send", "tool/subagents", "tool/yield", "tool/completions", "tool/ask"}
-)
 
 # One who is an agent is found out in a thread: those of everybody else are not taken for it.
 JUDGES: Final = 2
@@ -141,7 +139,7 @@ class Turnstile:
 
     def serving(self, method: str) -> AbstractAsyncContextManager[object]:
         """Wait until a call may be served; leaving lets the next one in."""
-        bound = self._waits if method in _LONG else self._calls
+        bound = self._waits if method in WAITING else self._calls
         return nullcontext() if bound is None or method in _WAITING else bound
 
     @contextmanager

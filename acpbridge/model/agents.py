@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from acpbridge.model.delegation import Delegation
 from acpbridge.model.keys import AgentId
 from acpbridge.model.settings import Settings
 
@@ -135,6 +136,8 @@ class AgentDefinition:
         id: canonical.
         name: for people.
         description: for people and for a main agent that chooses.
+        capabilities: what it is good at, in a few words each, for a main agent that chooses.
+        when_to_use: when it should be chosen, in a sentence, for the same.
         kind: of the runtime.
         command: argv of an ACP agent; empty: found from the facts.
         entry: `module:attribute` of a Python agent.
@@ -154,12 +157,15 @@ class AgentDefinition:
         client_terminal: whether it may ask the bridge to run commands for it.
         session_tools: whether it is given the session tools, over MCP.
         facts: what the catalogue knows of the program.
+        delegation: what its sessions may start.
         default: whether it is the one that runs when none is named.
     """
 
     id: AgentId
     name: str = ""
     description: str = ""
+    capabilities: tuple[str, ...] = ()
+    when_to_use: str = ""
     kind: RuntimeKind = RuntimeKind.ACP
     command: tuple[str, ...] = ()
     entry: str = ""
@@ -179,6 +185,7 @@ class AgentDefinition:
     client_terminal: bool = False
     session_tools: bool = False
     facts: AgentFacts = UNKNOWN_FACTS
+    delegation: Delegation = field(default_factory=Delegation)
     default: bool = False
 
     @property

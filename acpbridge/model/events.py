@@ -38,7 +38,7 @@ class Fact:
 
     The types are `turn_queued, turn_started, turn_ended, turn_failed, permission_asked,
     permission_decided, process_started, process_exited, mode_changed, session_closed,
-    announce, notice, stderr, file_read, file_written`.
+    child_spawned, announce, notice, stderr, file_read, file_written`.
     """
 
     type: str

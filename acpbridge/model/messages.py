@@ -27,6 +27,7 @@ class PromptRequest:
         timeout: seconds that the turn may take, None for no limit.
         detached: whether it goes on when its requester disconnects.
         settings: chosen for the session from this prompt on.
+        wishes: what is chosen as well if the agent offers it.
         mcp_servers: for the agent, if this prompt starts its process; in memory only.
         fresh: whether it may go on without the earlier conversation, where that is lost.
         announces: id of the completion in the outbox that this prompt tells of, "" for none.
@@ -44,6 +45,7 @@ class PromptRequest:
     timeout: float | None = None
     detached: bool = False
     settings: Settings = field(default_factory=Settings)
+    wishes: Settings = field(default_factory=Settings)
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     fresh: bool = False
     announces: str = ""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.settings import Settings
@@ -145,12 +146,14 @@ class Birth:
         task_name: a handle by which who spawns it knows it.
         cleanup: as in its record.
         resume: the agent's own id of a conversation that it takes up; "" for a new one.
+        unique: its part of the key, where who spawns it has to know that; None: any.
     """
 
     label: str = ""
     task_name: str = ""
     cleanup: str = "keep"
     resume: str = ""
+    unique: UUID | None = None
 
     def put_on(self, record: SessionRecord) -> SessionRecord:
         """Return the record of the session, new so far, with what is said of it."""

@@ -16,15 +16,20 @@ class Settings:
         model: id or name; "" takes an earlier choice back; None: nothing is said of it.
         mode: the session mode, likewise.
         options: values by the id or the name of an option, likewise.
+        thinking: how much the model thinks, for the option that the agent has for it.
+        lenient: whether what the agent does not offer is left out, and is no error.
     """
 
     model: str | None = None
     mode: str | None = None
     options: Mapping[str, Value] = field(default_factory=dict)
+    thinking: str | None = None
+    lenient: bool = False
 
     def __bool__(self) -> bool:
         """Tell whether anything is chosen."""
-        return self.model is not None or self.mode is not None or bool(self.options)
+        chosen = (self.model, self.mode, self.thinking)
+        return any(choice is not None for choice in chosen) or bool(self.options)
 
     def merged(self, over: "Settings") -> "Settings":
         """Return these with another layer over them; what that takes back is gone."""

@@ -27,16 +27,19 @@ from acpbridge.model.sessions import (
     SessionRecord,
     SessionState,
 )
-from acpbridge.router import routes, view
+from acpbridge.router import delegating, mains, routes, view
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action, Target, authorize
+from acpbridge.router.births import tell_parent
+from acpbridge.router.claiming import EXTERNAL
 from acpbridge.router.directory import Directory
 from acpbridge.router.environments import Environments
 from acpbridge.router.errands import Errand
+from acpbridge.router.lane import in_lane
+from acpbridge.router.line import Line
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.standstill import would_stand_still
 from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.turns import Turn, text_of, weight
 from acpbridge.runtimes.logins import login_source
@@ -72,9 +75,15 @@ class Accepting:
         self._around = around
         self._make = make
         self._start = start
+        self._line = Line(directory, services.places, around.config)
         self._environments = Environments()
         self._keyed = anyio.Lock()
         self._stopping = False
+
+    @property
+    def line(self) -> Line:
+        """Who waits for a place."""
+        return self._line
 
     def stop(self) -> None:
         """Accept nothing any more."""
@@ -129,11 +138,12 @@ class Accepting:
         # Nothing was awaited since the look at the limits.
         session.inbox.reserve(weight(request.content))
         asking = self._directory.asking(requester)
-        caller = None if asking is None else asking.turn
+        caller = None if asking is None or request.independent else asking.turn
         with anyio.CancelScope(shield=True):
             try:
                 run = await self._put_on_record(session, requester, request, key, new=new)
-                await self._check_still_wanted(session, run, caller)
+                spawned = request.birth is not None
+                await self._check_still_wanted(session, run, caller, spawned=spawned)
             except BaseException:
                 session.inbox.release(weight(request.content))
                 raise
@@ -151,13 +161,26 @@ class Accepting:
         session = self._meant(request, requester, action)
         session.check_open()
         asking = self._directory.asking(requester)
+        if mains.unused(session) and session.record.runtime != EXTERNAL:
+            session = self._housed(session, request, asking)
         if not session.has_place:
-            self._check_place(asking, request, session.key)
+            self._line.check_place(asking, request, session.key, lane=in_lane(session.record))
         above = session.record.lineage.parent
         parent = None if above is None else self._directory.get(above)
         if parent is not None and not session.active:
-            self._check_number(parent)
+            limits = self._around.config().limits
+            delegating.check_number(limits, self._directory.asker(parent))
         return session
+
+    def _housed(self, session: Session, request: RunRequest, asking: Session | None) -> Session:
+        """Settle how a main session is run that is prompted for the first time."""
+        config = self._around.config()
+        definition = config.agents.get(session.key.agent, session.definition)
+        caller = "" if asking is None else asking.record.cwd
+        cwds = (request.cwd, caller, request.caller_cwd)
+        made = mains.housed(session, definition, config.revision, cwds, self._make)
+        self._directory.add(made)
+        return made
 
     def _meant(self, request: RunRequest, requester: Requester, action: Action) -> Session:
         if request.session:
@@ -167,6 +190,7 @@ class Accepting:
             session
             for session in self._directory
             if session.record.cwd == here
+            and not mains.unused(session)
             and not session.closing
             and self._directory.may(Action.PROMPT, requester, session.key)
         ]
@@ -182,6 +206,7 @@ class Accepting:
         authorize(Action.RUN, requester, Target())
         self._lineage(requester)  # a refusal comes before whatever else may be wrong
         definition = self._choose_agent(request)
+        self._check_allowed(requester, definition)
         cwd = request.cwd or definition.workspace or request.caller_cwd
         if not Path(cwd).is_absolute() or not await anyio.Path(cwd).is_dir():
             raise BridgeError("usage", f"{cwd!r} is not a directory.", hint="Give one with --cwd.")
@@ -189,12 +214,17 @@ class Accepting:
         login = await anyio.to_thread.run_sync(login_source, definition, request.env)
         # No await from here on.
         self._check_running()
+        self._check_allowed(requester, definition)
         lineage = self._lineage(requester)
-        self._check_place(self._directory.asking(requester), request, None)
+        asking = self._directory.asking(requester)
         python = definition.kind is RuntimeKind.PYTHON
+        self._line.check_place(asking, request, None, lane=python)
+        if asking is not None or request.birth is not None:
+            self._line.check_room()
         make_key = SessionKey.subagent if python else SessionKey.acp
+        unique = None if request.birth is None else request.birth.unique
         record = SessionRecord(
-            key=make_key(definition.id, self._services.ids.uuid4()),
+            key=make_key(definition.id, unique or self._services.ids.uuid4()),
             state=SessionState.IDLE,
             cwd=cwd,
             created_at=self._services.now(),
@@ -222,32 +252,18 @@ class Accepting:
         parent = self._directory.asking(requester)
         if parent is None:
             return Lineage()
-        limits = self._around.config().limits
-        depth = parent.record.lineage.depth + 1
-        if depth > limits.max_depth:
-            message = f"The depth would be {depth}; limits.maxDepth is {limits.max_depth}."
-            raise BridgeError("subagent_policy", message)
-        self._check_number(parent)
-        return Lineage(parent.key, parent.record.lineage.root or parent.key, depth)
+        asker = self._directory.asker(parent)
+        delegating.check_room(self._around.config().limits, asker)
+        root = parent.record.lineage.root or parent.key
+        return Lineage(parent.key, root, asker.depth + 1)
 
-    def _check_number(self, parent: Session) -> None:
-        """Refuse one child more than may be active at once; those that ended do not count."""
-        limits = self._around.config().limits
-        active = sum(child.active for child in self._directory.children(parent.key))
-        bound = limits.max_children_per_session
-        if active >= bound:
-            message = f"{active} children are active; limits.maxChildrenPerSession is {bound}."
-            raise BridgeError("subagent_policy", message)
-
-    def _check_place(
-        self, asking: Session | None, request: RunRequest, wanted: SessionKey | None
-    ) -> None:
-        """Refuse what an agent would wait for while all, itself included, wait for a place."""
-        places = self._services.places
-        if asking is None or asking.turn is None or request.detached or not places.full:
-            return
-        if self._directory.stands_still(asking, wanted):
-            raise would_stand_still(places.taken)
+    def _check_allowed(self, requester: Requester, definition: AgentDefinition) -> None:
+        """Check what an agent may start; a person may start everything but what is switched off."""
+        config = self._around.config()
+        delegating.check_enabled(config, definition.kind)
+        parent = self._directory.asking(requester)
+        if parent is not None:
+            delegating.check(config, self._directory.asker(parent), definition)
 
     # ---- On record ----
 
@@ -294,7 +310,7 @@ class Accepting:
         self._services.scribe.put(lambda: self._services.ledger.put_session(closed))
 
     async def _check_still_wanted(
-        self, session: Session, record: RunRecord, caller: Turn | None
+        self, session: Session, record: RunRecord, caller: Turn | None, *, spawned: bool
     ) -> None:
         """Give a run its outcome whose session, or whose caller, was ended while it was stored."""
         unwanted = caller is not None and caller.cancelling
@@ -305,7 +321,10 @@ class Accepting:
             record.run_id, Outcome.CANCELLED, "cancelled", None, now
         )
         self._check_running()
-        session.check_open()
+        try:
+            session.check_open()
+        except BridgeError as error:
+            raise _not_admitted(session, error) if spawned else error from None
         raise BridgeError("request_cancelled", "The turn that asked for it was cancelled.")
 
     def _submit(
@@ -327,6 +346,7 @@ class Accepting:
             timeout=request.timeout,
             detached=request.detached,
             settings=request.settings,
+            wishes=request.wishes,
             mcp_servers=request.mcp_servers,
             fresh=request.fresh,
             delivery=run.deliver_to,
@@ -340,9 +360,17 @@ class Accepting:
         else:
             self._services.tidings.prompted(session.key)
         after = self._services.log.last_seq(session.key)
+        if not after:
+            tell_parent(self._directory, self._services, session)
         self._runs.add(session, turn)
         if session.submit(turn):
             self._start(session)
         live = [s for s in self._directory.visible(requester) if s.live or s is session]
         warnings = tuple(w for w in view.shared_directories(live) if str(session.key) in w)
         return RunReceipt(session.key, run.run_id, after, str(session.key.agent), warnings)
+
+
+def _not_admitted(session: Session, why: BridgeError) -> BridgeError:
+    """Return the error for a session that was made, and ended before its first turn was taken."""
+    message = f"{session.key} was made, and its first turn was not taken: {why.message}"
+    return BridgeError("dispatch_failed", message, data={"childSessionKey": str(session.key)})

@@ -5,7 +5,7 @@ Above is `send`. What the sender may not reach is, for it, not there (case 139).
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.display import clip, escape
-from acpbridge.model.keys import SessionKey, agent_id
+from acpbridge.model.keys import AgentId, SessionKey, agent_id
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router.authorize import Action, unreachable
 from acpbridge.router.directory import Directory
@@ -51,7 +51,7 @@ class Addressees:
         return self._only(found, text, requester)
 
     def _by_label(self, request: SendRequest, requester: Requester) -> Session:
-        agent = agent_id(request.agent_id) if request.agent_id else ""
+        agent = _agent(request.agent_id, requester) if request.agent_id else ""
         found = [
             session
             for session in self._reachable(requester)
@@ -62,7 +62,7 @@ class Addressees:
         return self._only(found, request.label, requester)
 
     def _main_of(self, name: str, requester: Requester) -> Session:
-        key = SessionKey.main(agent_id(name))
+        key = SessionKey.main(_agent(name, requester))
         found = [session for session in self._reachable(requester) if session.key == key]
         return self._only(found, str(key), requester)
 
@@ -84,3 +84,13 @@ class Addressees:
         if requester.role is Role.AGENT:
             raise unreachable()
         raise BridgeError("no_such_session", f"No session is {shown}.")
+
+
+def _agent(name: str, requester: Requester) -> AgentId:
+    """Return the id that is meant; to an agent a word that is none is like one of nobody's."""
+    try:
+        return agent_id(name)
+    except BridgeError:
+        if requester.role is Role.AGENT:
+            raise unreachable() from None
+        raise

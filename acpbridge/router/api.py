@@ -35,6 +35,7 @@ class RunRequest:
         correlation_id: joins the records of one piece of work.
         idempotency_key: a second request with the same key is the same run.
         settings: model, mode and options, for the session from this run on.
+        wishes: what is chosen as well if the agent offers it; never read from the wire.
         mcp_servers: more of them for the agent, as `session/new` has them; taken when its process
             starts. In memory only: never stored, and gone with the daemon.
         fresh: go on without the earlier conversation, if the agent cannot take it up.
@@ -45,6 +46,8 @@ class RunRequest:
             a wire.
         task: what is asked, in short; "" for the beginning of `content`.
         announces: id of the completion that this run tells its session of; the bridge's own.
+        independent: whether it is no part of the turn of who asks for it, and does not end with
+            that; the bridge's own.
     """
 
     content: tuple[Mapping[str, Any], ...]
@@ -61,6 +64,7 @@ class RunRequest:
     correlation_id: str = ""
     idempotency_key: str = ""
     settings: Settings = field(default_factory=Settings)
+    wishes: Settings = field(default_factory=Settings)
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     fresh: bool = False
     birth: Birth | None = None
@@ -68,6 +72,7 @@ class RunRequest:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     task: str = ""
     announces: str = ""
+    independent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ class Closing:
         self._services.broker.withdraw(self._book.record.key, Reason.CANCELLED)
         if reason is not None:
             self._services.remarks.forget(self._book.record.key)
+            self._services.notes.forget(self._book.record.key)
         self._services.scribe.put(self._services.broker.tell)
 
     async def finish(self) -> None:

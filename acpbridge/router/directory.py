@@ -8,6 +8,8 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.router import routes
 from acpbridge.router.authorize import Action, Target, authorize, may, unreachable
+from acpbridge.router.delegating import Asker
+from acpbridge.router.lane import in_lane
 from acpbridge.router.session import Session
 from acpbridge.router.standstill import stands_still
 from acpbridge.router.turns import Turn
@@ -42,6 +44,16 @@ class Directory:
     def children(self, parent: SessionKey) -> list[Session]:
         """Return what a session has spawned itself."""
         return [s for s in self._sessions.values() if s.record.lineage.parent == parent]
+
+    def asker(self, parent: Session) -> Asker:
+        """Return a session as one that asks for a child: by its stored lineage alone."""
+        line = [parent.key, *self.line_above(parent.key)]
+        return Asker(
+            agent=parent.key.agent,
+            depth=parent.record.lineage.depth,
+            chain=tuple(key.agent for key in reversed(line)),
+            children=sum(child.active for child in self.children(parent.key)),
+        )
 
     def with_descendants(self, tops: list[Session]) -> list[Session]:
         """Return sessions with all that was spawned below them, each once, the given ones first."""
@@ -95,15 +107,18 @@ class Directory:
             if one is not None and one.caller is turn is not None and not one.request.detached
         }
 
-    def stands_still(self, asking: Session, wanted: SessionKey | None) -> bool:
+    def stands_still(
+        self, asking: Session, wanted: SessionKey | None, *, lane: bool = False
+    ) -> bool:
         """Tell whether nobody with a place could go on, if one waited for one more without.
 
         Args:
             asking: who would wait.
             wanted: for which session, which has no place; None for a new one.
+            lane: whether only the places of the lane are looked at.
         """
         sessions = list(self._sessions.values())
-        holders = {s.key for s in sessions if s.has_place}
+        holders = {s.key for s in sessions if s.has_place and (not lane or in_lane(s.record))}
         waits: dict[SessionKey | None, set[SessionKey | None]] = {
             key: {*self.asked_by(self._sessions[key])} for key in holders
         }

@@ -72,6 +72,11 @@ class Envelope:
         return f"{head}\n{WARNING}\n\n{message}"
 
 
+def persons(message: str) -> str:
+    """Return what an agent reads of a person's message that comes with another prompt."""
+    return f"[From the user, sent beside the prompt]\n\n{message}"
+
+
 def channel(key: SessionKey) -> str | None:
     """Return the channel of a conversation, None for a session that belongs to none."""
     return None if key.kind in ("main", "subagent", "acp") else key.kind

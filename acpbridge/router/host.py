@@ -201,6 +201,11 @@ class Host:
             what = "a question was" if news == 1 else f"{news} questions were"
             message = f"with this prompt the agent is told why {what} denied"
             self.emit(Fact("notice", {"kind": "reasons_told", "message": message}))
+        content, notes = self._services.notes.behind(self.key, turn, content)
+        for note in notes:
+            message = "with this prompt the agent is told what was sent to it"
+            values = {"kind": "note_told", "message": message, "notificationId": note.id}
+            self.emit(Fact("notice", {**values, "provenance": dict(note.provenance)}))
         return content
 
     async def announce(self, turn: Turn) -> None:

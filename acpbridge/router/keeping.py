@@ -135,7 +135,14 @@ class Keeping:
     def _idle(self) -> dict[SessionKey, Session]:
         """Return what may go, now; what lives below a session is found only by its key."""
         above = self._directory.above_active()
-        return {s.key: s for s in self._directory if s.at_rest and s.key not in above}
+        agents = self._around.config().agents
+
+        def goes(session: Session) -> bool:
+            # A main session stays with its agent; one that was ended makes way for another.
+            main = session.key.kind == "main" and session.key.agent in agents
+            return session.at_rest and session.key not in above and (session.closed or not main)
+
+        return {session.key: session for session in self._directory if goes(session)}
 
     # ---- Deleting ----
 

@@ -19,6 +19,7 @@ from acpbridge.model.sessions import CancelRung, CloseReason, SessionState
 from acpbridge.router.book import Book
 from acpbridge.router.host import Host
 from acpbridge.router.ladder import ask, ended_within
+from acpbridge.router.lane import take_place
 from acpbridge.router.opening import (
     Opened,
     begin_anew,
@@ -168,7 +169,7 @@ class Life:
         """
         self._definition = definition
         with self._scope:
-            await self._take_place()
+            await take_place(self._services.places, self, self._book.record, self._host)
             try:
                 if turn is not None:
                     self._host.begin(turn)
@@ -188,14 +189,6 @@ class Life:
                 self._services.places.release(self)
         if self.died is not None and not self.opened:
             raise self.died  # it was ended for what it took before it was ready
-
-    async def _take_place(self) -> None:
-        places = self._services.places
-        if places.full:
-            now = f"running now: {places.taken}, all that limits.maxProcesses allows"
-            message = f"waiting for a place; {now}"
-            self._host.emit(Fact("notice", {"kind": "waiting", "message": message}))
-        await places.acquire(self)
 
     async def _with_agent(self, agent: RuntimeSession, turn: Turn | None) -> None:
         self.agent = agent

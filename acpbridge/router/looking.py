@@ -1,6 +1,7 @@
 """What there is to see: sessions, their turns and their processes. Never cached."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, Final
 
 from acpbridge.model.keys import SessionKey
@@ -94,7 +95,6 @@ class Looking:
         self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
     ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
-        pending, below = self._pending()
         seen = [
             session
             for session in self._directory.visible(requester)
@@ -103,7 +103,12 @@ class Looking:
             and cwd in ("", session.record.cwd)
         ]
         seen.sort(key=lambda session: session.record.created_at)
-        return [self._row(one, pending[one.key], below[one.key]) for one in seen]
+        return self.rows(seen)
+
+    def rows(self, sessions: Iterable[Session]) -> list[dict[str, Any]]:
+        """Return the row of each: the one projection of a session, on whatever face."""
+        pending, below = self._pending()
+        return [self._row(one, pending[one.key], below[one.key]) for one in sessions]
 
     def matching(self, agent: str, requester: Requester) -> list[str]:
         """Return keys of live sessions; see `RouterApi.matching`."""

@@ -35,9 +35,13 @@ async def prepare(
         message = f"The agent runs already; it was started without {', '.join(map(repr, missing))}."
         hint = "MCP servers are taken when an agent starts: wait until its process has ended."
         raise BridgeError("unsupported_control", message, hint=hint)
-    layers = (definition.settings, book.record.settings, request.settings)
+    layers = [definition.settings, book.record.settings, request.settings]
+    if request.wishes:
+        layers.insert(1, request.wishes)
     if any(layers):
-        _, kept, chosen = await agent.apply(layers)
+        _, *wished, kept, chosen = await agent.apply(layers)
+        for layer in reversed(wished):
+            kept = layer.merged(kept)
         book.note(settings=kept.merged(chosen))
 
 

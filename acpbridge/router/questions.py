@@ -34,6 +34,16 @@ class Questions:
             self._shown,
         )
 
+    @property
+    def revision(self) -> int:
+        """How often a question was asked or decided so far."""
+        return self._feed.revision
+
+    async def changed(self, revision: int) -> None:
+        """Wait until more was asked or decided than at a revision."""
+        while self._feed.revision == revision:
+            await self._feed.news()
+
     def listed(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the open questions; see `RouterApi.questions`."""
         return [

@@ -38,20 +38,24 @@ from acpbridge.router.authorize import Action
 from acpbridge.router.claiming import Claim, Claiming
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
+from acpbridge.router.house_team import HouseTeam
 from acpbridge.router.keeping import Keeping
+from acpbridge.router.lookers import Parts, look_handlers
 from acpbridge.router.looking import Looking
+from acpbridge.router.mains import Mains
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
-from acpbridge.router.send import Sending
+from acpbridge.router.send import Sending, Unannounced
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.spawn import Spawning
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.surroundings import Inspector, Surroundings
+from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.tokens import Tokens, with_tools
 from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
 from acpbridge.router.tooling import Tooling, ToolsRequest
@@ -100,6 +104,7 @@ class Router(Owner):
             AgentsRequest: roster.agents,
             ToolsRequest: self._tooling.tools,
         }
+        self._tools |= look_handlers(self._parts())
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -128,14 +133,48 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
-        spawning = Spawning(self._directory, self._accepting, self._around.config)
-        self._tools[SpawnRequest] = spawning.spawn
-        sending = Sending(
-            self._directory, self._runs, self._services, self._around.config, self._accepting
+        self._mains = Mains(self._directory, self._services, self._around.config, self._session)
+        self._mains.ensure()
+        spawning = Spawning(
+            self._directory, self._accepting, self._around.config, self._services.ids
         )
-        self._tools[SendRequest] = sending.send
+        self._tools[SpawnRequest] = spawning.spawn
+        self._sending = Sending(
+            self._directory,
+            self._runs,
+            self._services,
+            self._around.config,
+            self._accepting,
+            Unannounced(),
+        )
+        self._tools[SendRequest] = self._sending.send
+        self._team = await stack.enter_async_context(
+            HouseTeam(
+                self._directory,
+                self._runs,
+                self._services,
+                self._around.config,
+                self._accepting,
+                self._ending,
+            )
+        )
+        self._tools[AskRequest] = self._team.ask
+        self._tools[DelegationsRequest] = self._team.delegations
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
+
+    def _parts(self) -> Parts:
+        return Parts(
+            self._directory,
+            self._looking,
+            self._runs,
+            self._questions,
+            self._services,
+            self._inspector,
+            self._around,
+            kill=self.kill,
+            tools=self._tools,
+        )
 
     def _take_no_more(self) -> None:
         self._accepting.stop()
@@ -144,6 +183,7 @@ class Router(Owner):
 
     async def stop(self) -> None:
         """Refuse new work, cancel turns and questions, and end every tree, side by side."""
+        await self._team.stop()
         self._accepting.stop()
         self._services.broker.stop()
         await self._ending.stop()
@@ -156,6 +196,7 @@ class Router(Owner):
 
     async def run(self, request: RunRequest, requester: Requester) -> RunReceipt:
         """Accept one turn; see `RouterApi.run`."""
+        self._mains.ensure()
         return await self._accepting.accept(request, requester)
 
     async def follow(
@@ -193,12 +234,14 @@ class Router(Owner):
 
     async def status(self, key: str, requester: Requester) -> dict[str, Any]:
         """Return the truth, now; see `RouterApi.status`."""
+        self._mains.ensure()
         return await self._looking.status(key, requester)
 
     async def sessions(
         self, requester: Requester, *, everything: bool, agent: str = "", cwd: str = ""
     ) -> list[dict[str, Any]]:
         """Return rows, the newest last; see `RouterApi.sessions`."""
+        self._mains.ensure()
         return self._looking.sessions(requester, everything=everything, agent=agent, cwd=cwd)
 
     async def matching(self, agent: str, requester: Requester) -> list[str]:
@@ -296,6 +339,7 @@ class Router(Owner):
 
     async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; see `RouterApi.tool`."""
+        self._mains.ensure()
         self._tooling.check(request, requester)
         return await self._tools[type(request)](request, requester)
 

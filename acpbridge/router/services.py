@@ -14,6 +14,7 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.ports import Clock, Ids
 from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.broker import PermissionBroker
+from acpbridge.router.notes import Notes
 from acpbridge.router.places import Places
 from acpbridge.router.remarks import Remarks
 from acpbridge.router.scribe import Scribe
@@ -56,6 +57,7 @@ class Services:
         bounds: what the tree of a session that starts now may take.
         usage: what the tree of a session takes, from the kernel; None if it has none.
         remarks: what people said with denials, for agents to be told.
+        notes: what sessions are to be told with their next turn.
         attended: at how many clients a person is asked what a session asks.
         stall: seconds without an update after which a turn fails; 0 for never.
         audited: puts what is no decision into the audit.
@@ -79,6 +81,7 @@ class Services:
     usage: Callable[[str, Bounds], Awaitable[Usage | None]] = _unknown
     stall: Callable[[], float] = lambda: 0.0
     remarks: Remarks = field(default_factory=Remarks)
+    notes: Notes = field(default_factory=Notes)
     audited: Callable[[str, Mapping[str, Any]], Awaitable[None]] = _unaudited
     attended: Callable[[SessionKey], int] = lambda _key: 0
     tidings: Tidings = field(default_factory=Tidings)

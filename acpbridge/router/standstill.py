@@ -30,11 +30,11 @@ def stands_still(
     return bool(holders) and stuck.issuperset(holders)
 
 
-def would_stand_still(places: int) -> BridgeError:
+def would_stand_still(places: int, limit: str = "limits.maxProcesses") -> BridgeError:
     """Return the error for the run that would be waited for by all for ever."""
     message = (
-        f"All {places} places (limits.maxProcesses) are held by sessions that wait for what they"
+        f"All {places} places ({limit}) are held by sessions that wait for what they"
         " have started, the one that asks among them: this run could never begin."
     )
-    hint = "Raise limits.maxProcesses, or start it with --detach and end the turn without it."
+    hint = f"Raise {limit}, or start it with --detach and end the turn without it."
     return BridgeError("capacity", message, hint=hint)

@@ -6,8 +6,18 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
+from acpbridge.router.look_requests import (
+    HistoryRequest,
+    RunsRequest,
+    SessionRequest,
+    SessionsRequest,
+    SubagentsRequest,
+    TreeRequest,
+    YieldRequest,
+)
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
+from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
 from acpbridge.router.tooling import ToolsRequest
 
@@ -16,8 +26,20 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     for request in (
         AgentsRequest,
         SpawnRequest,
+        SessionsRequest,
+        HistoryRequest,
+        SessionRequest,
+        YieldRequest,
+        SubagentsRequest,
+        TreeRequest,
+        RunsRequest,
         SendRequest,
         ToolsRequest,
+        AskRequest,
+        DelegationsRequest,
     )
 }
 """All of them."""
+
+WAITING: Final = frozenset(method for method, request in REQUESTS.items() if request.WAITS)
+"""The calls that wait for something else to happen."""

@@ -170,8 +170,8 @@ class _PythonSession:
 
     async def apply(self, layers: Sequence[Settings]) -> tuple[Settings, ...]:
         self._check_open()
-        for layer in layers:
-            named = {"a model": layer.model, **layer.options}
+        for layer in (layer for layer in layers if not layer.lenient):
+            named = {"a model": layer.model, "thinking": layer.thinking, **layer.options}
             for name in (name for name, value in named.items() if value not in (None, "")):
                 message = (
                     f"An agent in process lets its client choose nothing, not {name!r} either."

@@ -22,6 +22,9 @@ SETTING_WAIT: Final = 15.0
 # Under this name the mode of agents is set that offer modes and no option for them.
 MODE: Final = "mode"
 
+# The ids under which agents have the option for how much they think, in the order of trying.
+THINKING: Final = ("thinking", "effort", "reasoning_effort", "thought_level")
+
 # Refuses a value that would have nobody asked.
 Guard = Callable[[str], None]
 
@@ -35,7 +38,7 @@ def resolved(chosen: Chosen, layer: Settings) -> Settings:
     model = options.model_option(offered)
     mode = acp.mode_option_id(chosen.session) or MODE
     out = Settings(layer.model, layer.mode)
-    for name, value in layer.options.items():
+    for name, value in _with_thinking(offered, layer).items():
         option = options.find(offered, name)
         key = name if option is None else option.id
         if key == mode and acp.offered_modes(chosen.session):
@@ -44,7 +47,35 @@ def resolved(chosen: Chosen, layer: Settings) -> Settings:
             out = replace(out, model=str(value))
         else:
             out = replace(out, options={**out.options, key: value})
-    return out
+    return _offered_of(chosen, out) if layer.lenient else out
+
+
+def _with_thinking(offered: tuple[options.Option, ...], layer: Settings) -> dict[str, Value]:
+    """Return a layer's options, how much it is to think among them."""
+    if layer.thinking is None:
+        return dict(layer.options)
+    ids = {option.id for option in offered}
+    name = next((name for name in THINKING if name in ids), THINKING[0])
+    return {**layer.options, name: layer.thinking}
+
+
+def _offered_of(chosen: Chosen, layer: Settings) -> Settings:
+    """Return what of a lenient layer the agent offers: nobody asked for it by name."""
+    offered = options.options_of(chosen.session)
+    model = options.model_option(offered)
+    models = options.models_of(chosen.session)
+    choices = model.choices if model is not None else None if models is None else models[1]
+    kept: dict[str, Value] = {}
+    for name, value in layer.options.items():
+        option = options.find(offered, name)
+        if option is not None and _has(option.choices, value):
+            kept[name] = value
+    wanted = layer.model if layer.model and _has(choices or (), layer.model) else None
+    return replace(layer, model=wanted, options=kept)
+
+
+def _has(choices: tuple[options.Choice, ...] | None, value: Value) -> bool:
+    return choices is not None and any(value in (c.value, c.name) for c in choices)
 
 
 async def apply(chosen: Chosen, layers: Sequence[Settings], guard: Guard) -> tuple[Settings, ...]:

@@ -5,7 +5,7 @@ thread, never on the event loop. Above is the router; below are the tables.
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +16,18 @@ from anyio.to_thread import run_sync
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
+from acpbridge.model.inbox import InboxMessage
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision
 from acpbridge.model.sessions import CloseReason, Outcome, RunRecord, SessionRecord
 from acpbridge.store.database import Opened, open_database, store_error, transaction
+from acpbridge.store.delegations import (
+    DELEGATIONS,
+    end_delegation,
+    put_delegation,
+    read_delegation,
+    redacted,
+)
 from acpbridge.store.outbox import OUTBOX, Settled, insert_entry, move_entry
 from acpbridge.store.records import (
     OutboxEntry,
@@ -35,9 +43,12 @@ from acpbridge.store.records import (
 )
 from acpbridge.store.tables import (
     DAYS_USED,
+    DELIVERIES,
     LAST_USED,
+    LATEST_RUNS,
     QUESTIONS,
     RUNS,
+    RUNS_OF,
     SCHEMA,
     SESSIONS,
     UNFINISHED,
@@ -164,6 +175,28 @@ class Ledger:
         rows = await self._rows(f"{RUNS} WHERE session_key = ? ORDER BY rowid", (str(key),))
         return [read_run(*row) for row in rows]
 
+    async def runs_of(
+        self, keys: Iterable[SessionKey], *, since: str = "", newest: int = 1000
+    ) -> list[RunRecord]:
+        """Return runs of several sessions, in the order they were accepted.
+
+        Args:
+            keys: of the sessions.
+            since: only those under way, or that ended at this moment or later; "" for all.
+            newest: so many at most, the ones accepted last.
+        """
+        values = (dumps([*map(str, keys)]), since, newest)
+        return [read_run(*row) for row in reversed(await self._rows(RUNS_OF, values))]
+
+    async def latest_runs(self, keys: Iterable[SessionKey]) -> dict[SessionKey, RunRecord]:
+        """Return the run that was accepted last of each session that ever had one."""
+        rows = await self._rows(LATEST_RUNS, (dumps([*map(str, keys)]),))
+        return {run.session: run for run in (read_run(*row) for row in rows)}
+
+    async def delivery_states(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """Return how far the completion of each run has come that is to be delivered."""
+        return dict(await self._rows(DELIVERIES, (dumps([*run_ids]),)))
+
     async def run_by_idempotency(self, idempotency_key: str) -> RunRecord | None:
         """Return the run that was accepted under a key, None if there is none."""
         query = f"{RUNS} WHERE idempotency_key = ?"
@@ -237,6 +270,20 @@ class Ledger:
         """Return a delivery wherever it stands, None if there never was one of this id."""
         rows = await self._rows(f"{OUTBOX} WHERE id = ?", (entry_id,))
         return read_outbox(*rows[0]) if rows else None
+
+    async def put_delegation(self, item: InboxMessage, *, told: bool) -> None:
+        """Store an item of the inbox in place of what was stored of it; gone once it was told."""
+        clean = redacted(item, self._redact)
+
+        def change(connection: sqlite3.Connection) -> None:
+            end_delegation(connection, item.id) if told else put_delegation(connection, clean)
+
+        await self._change(change)
+
+    async def delegations(self) -> list[InboxMessage]:
+        """Return the items of the inbox whose end was told to nobody, the oldest first."""
+        rows = await self._rows(f"{DELEGATIONS} ORDER BY rowid")
+        return [read_delegation(*row) for row in rows]
 
     async def last_used(self) -> dict[str, str]:
         """Return when each session that ever had a run last took or ended one, by its key."""

@@ -185,7 +185,7 @@ def read_session(text: str) -> SessionRecord:
             cleanup=fields.get("cleanup", "keep"),
         )
 
-    return _read(text, build)
+    return read_record(text, build)
 
 
 def write_run(record: RunRecord) -> str:
@@ -249,7 +249,7 @@ def read_run(text: str, ending: str | None) -> RunRecord:
             usage=_maybe(dict, usage),
         )
 
-    return _read(text, build)
+    return read_record(text, build)
 
 
 def write_outbox(entry: OutboxEntry) -> str:
@@ -268,7 +268,7 @@ def read_outbox(text: str, state: str, attempts: int) -> OutboxEntry:
         id, run_id, address, payload = fields
         return OutboxEntry(id, run_id, address, dict(payload), state, attempts)
 
-    return _read(text, build)
+    return read_record(text, build)
 
 
 def read_question(row: tuple[Any, ...]) -> QuestionRecord:
@@ -283,10 +283,15 @@ def read_question(row: tuple[Any, ...]) -> QuestionRecord:
         key = SessionKey.parse(session)
         return QuestionRecord(id, key, turn, asked, expires, decided, _maybe(dict, decision))
 
-    return _read(row[-1] or "null", build)
+    return read_record(row[-1] or "null", build)
 
 
-def _read(text: str, build: Callable[[Any], T]) -> T:
+def read_record(text: str, build: Callable[[Any], T]) -> T:
+    """Return what a function builds of a stored text.
+
+    Raises:
+        UnreadableError: the text is damaged.
+    """
     try:
         return build(json.loads(text))
     except _BROKEN as error:

@@ -193,6 +193,11 @@ class Home:
         rows = self.run("sessions", "--all", "--json").json if found is None else found
         return next(row for row in rows["sessions"] if row["key"] == key)
 
+    def records(self, *options: str) -> list[dict[str, Any]]:
+        """Return what `sessions --all --json` prints, without main sessions that nobody used."""
+        rows = self.run("sessions", "--all", "--json", *options).json["sessions"]
+        return [row for row in rows if row["opens"] or not row["key"].endswith(":main")]
+
     def session(self) -> Any:
         """Return the one session that lives."""
         (row,) = self.status()["sessions"]

@@ -82,7 +82,7 @@ def methods(home: Home, name: str) -> int:
 
 def row(home: Home) -> Any:
     """Return the one session on record."""
-    (found,) = home.run("sessions", "--all", "--json").json["sessions"]
+    (found,) = home.records()
     return found
 
 

@@ -165,7 +165,7 @@ def test_after_the_daemon_was_killed_a_session_is_interrupted(home: Home) -> Non
     os.kill(home.daemon_pid(), signal.SIGKILL)
     assert wait_gone(pids, 5) == []
     assert home.run("status").out == "no daemon runs\n"
-    (row,) = home.run("sessions", "--all", "--json").json["sessions"]
+    (row,) = home.records()
     assert (row["key"], row["state"]) == (key, "interrupted")
     assert home.run("sessions", "--json").json == {"sessions": []}
 

@@ -131,7 +131,7 @@ def test_g17_everything_that_was_shown_is_in_the_log_after_the_daemon_was_killed
             shown += run.stdout.readlines()
             run.wait(LIMIT)
         assert run.returncode == 8
-        key = home.run("sessions", "--all", "--json").json["sessions"][0]["key"]
+        key = home.records()[0]["key"]
         # The last line is the command's own word that the daemon is gone: it has no number.
         assert json.loads(shown.pop())["seq"] is None
         kept = anyio.run(first_events, home, key, len(shown))

@@ -26,7 +26,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 @pytest.mark.parametrize("after", [10**30, -(10**30), 2**63, -(2**63) - 1])
 def test_a_number_of_an_event_that_no_event_has_is_no_fault(home: Home, after: int) -> None:
     with client(home) as daemon:
-        key = daemon.call("sessions", all=True)["sessions"][0]["key"]
+        key = daemon.call("sessions", all=True)["sessions"][-1]["key"]
         assert daemon.call("follow", key=key, after=after, live=False, stored=True)["newest"] > 0
         assert daemon.call("status", key=key)["sessions"]
     assert "failed" not in home.run("daemon", "logs").out

@@ -217,7 +217,7 @@ def test_sessions_are_found_by_agent_directory_and_number(home: Home) -> None:
     keys.append(other.events[0]["key"])
 
     def found(*words: str) -> list[str]:
-        rows = home.run("sessions", "--all", "--json", *words).json["sessions"]
+        rows = home.records(*words)
         return [str(one["key"]) for one in rows]
 
     assert found() == keys
@@ -254,7 +254,7 @@ def test_prune_deletes_what_is_shown_and_asks_a_person_first(home: Home) -> None
         terminal.expect("Delete these 2 sessions")
         terminal.type("y\n")
         assert terminal.wait() == 0
-    left = home.run("sessions", "--all", "--json").json["sessions"]
+    left = home.records()
     assert [one["key"] for one in left] == [live]
     assert home.run("logs", idle).code == 4
     with closing(sqlite3.connect(home.path / "agents/fake/sessions/events.db")) as connection:
@@ -304,7 +304,7 @@ def test_at_its_start_the_daemon_deletes_what_is_too_old(home: Home) -> None:
         )
 
     def on_record() -> list[str]:
-        return [one["key"] for one in home.run("sessions", "--all", "--json").json["sessions"]]
+        return [one["key"] for one in home.records()]
 
     until(lambda: old not in on_record())
     assert on_record() == [young]

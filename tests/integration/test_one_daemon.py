@@ -207,7 +207,7 @@ def test_what_all_of_them_left_is_in_status_before_the_next_start_ends_it(home: 
     after = home.status()
     assert after["unowned"] == []
     assert "processes of an earlier daemon were ended" in after["warnings"][0]
-    rows = home.run("sessions", "--all", "--json").json["sessions"]
+    rows = home.records()
     assert [row["state"] for row in rows] == ["interrupted"]
 
 

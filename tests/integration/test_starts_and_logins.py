@@ -126,7 +126,7 @@ def test_case_97_a_login_lost_in_a_prompt_fails_the_run_with_its_details(tmp_pat
         assert methods(log) == ["initialize", "session/new", "session/prompt"]
         until(lambda: home.status()["sessions"] == [])
         assert home.run("daemon", "stop").code == 0
-        (row,) = home.run("sessions", "--all", "--json").json["sessions"]
+        (row,) = home.records()
         assert row["turn"] is None
         assert row["lastError"]["code"] == "auth_required"
         assert methods(log)[-1] == "session/prompt"

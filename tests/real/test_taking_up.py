@@ -34,7 +34,7 @@ def asked(it: Bridge, prompt: str) -> Any:
 
 def only_session(it: Bridge) -> dict[str, Any]:
     _, rows = it.call("sessions", "--all")
-    (row,) = rows["sessions"]
+    (row,) = [row for row in rows["sessions"] if row["opens"]]
     return dict(row)
 
 

@@ -17,7 +17,17 @@ NOT_THERE = (FileNotFoundError, ProcessLookupError, PermissionError, NotADirecto
 class Process:
     """One row of the process table, as /proc/PID/stat gave it at one moment."""
 
-    __slots__ = ("cpu_ticks", "name", "pid", "ppid", "rss_pages", "start_ticks", "state", "threads")
+    __slots__ = (
+        "cpu_ticks",
+        "name",
+        "pgid",
+        "pid",
+        "ppid",
+        "rss_pages",
+        "start_ticks",
+        "state",
+        "threads",
+    )
 
     def __init__(self, stat: bytes) -> None:
         # The name is in parentheses and may hold anything, ") Z 1 " included: the last one counts.
@@ -28,6 +38,7 @@ class Process:
         self.name = name.decode("utf-8", "replace")
         self.state = fields[0].decode("ascii")
         self.ppid = int(fields[1])
+        self.pgid = int(fields[2])
         self.cpu_ticks = int(fields[11]) + int(fields[12])
         self.threads = int(fields[17])
         self.start_ticks = int(fields[19])

@@ -60,6 +60,8 @@ def test_the_two_forms_of_agents_hold_the_same_entries() -> None:
 @pytest.mark.parametrize("path", [p for p in LEAVES if not p.startswith("agents.")])
 def test_the_document_says_the_default_that_holds(path: str) -> None:
     default = LEAVES[path].get("default")
+    if isinstance(default, bool):
+        default = str(default).lower()
     if isinstance(default, float):
         default = int(default)
     if isinstance(default, bool):

@@ -42,6 +42,7 @@ async def test_of_what_a_session_asks_few_are_served_at_once_and_nobody_else_wai
         assert patience.cancelled_caught
         with anyio.fail_after(5):
             await served.enter_async_context(clients[1].serving("wait"))
+            await served.enter_async_context(clients[1].serving("tool/send"))
             await served.enter_async_context(clients[2].serving("status"))
             for _ in range(CALLS_AT_ONCE + 1):
                 await served.enter_async_context(clients[3].serving("status"))
@@ -51,7 +52,7 @@ async def test_of_what_a_session_asks_few_are_served_at_once_and_nobody_else_wai
 
 
 async def test_who_waits_for_others_keeps_its_own_session_from_nothing() -> None:
-    """Without `_LONG`: the third send waits for the first two, and so does a look."""
+    """Without a bound of their own: the third send waits for the first two, and so does a look."""
     crowd = Crowd(100)
     clients = [crowd.turnstile(who) for who in (ONE, ONE)]
     async with AsyncExitStack() as served:

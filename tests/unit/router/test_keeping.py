@@ -36,7 +36,7 @@ async def test_what_has_no_process_is_deleted_from_everywhere(tmp_path: Path) ->
         assert await prune(w) == [key]
         assert await w.ledger.session(key) is None
         assert await w.ledger.runs(key) == []
-        assert await w.router.sessions(OPERATOR, everything=True) == []
+        assert await w.rows() == []
         await refused("no_such_session", w.run("say b", key=key))
         await refused("no_such_session", w.router.follow(str(key), 0, OPERATOR))
         await refused("no_such_session", w.router.wait(run, OPERATOR))
@@ -44,7 +44,7 @@ async def test_what_has_no_process_is_deleted_from_everywhere(tmp_path: Path) ->
         kinds = [json.loads(line).get("kind") for line in w.audit.read_text("utf-8").splitlines()]
         assert "prune" in kinds
     async with world(tmp_path) as w:
-        assert await w.router.sessions(OPERATOR, everything=True) == []
+        assert await w.rows() == []
 
 
 async def test_nothing_that_lives_or_works_or_has_it_below_is_deleted(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ async def test_one_that_is_killed_or_prompted_at_the_same_time_does_not_come_bac
             tasks.start_soon(prune, w)
             for n, key in enumerate(keys):
                 tasks.start_soon(touch, key, n)
-        await until(lambda: all(s.at_rest or s.agent for s in w.router._directory))
-        known = {session.key for session in w.router._directory}
-        stored = {record.key for record in await w.ledger.sessions()}
+        await until(lambda: all(s.at_rest or s.agent for s in w.made()))
+        known = {session.key for session in w.made()}
+        stored = {r.key for r in await w.ledger.sessions() if r.key.kind != "main"}
         assert stored == known
         assert set(await w.log.sizes(keys[0].agent)) == {str(key) for key in known}
 
@@ -131,7 +131,7 @@ async def test_what_cannot_be_deleted_is_there_again(tmp_path: Path) -> None:
         failing.append("ledger.before_commit")
         await refused("store_full", w.router.prune(EVERYTHING, OPERATOR))
         failing.clear()
-        rows = await w.router.sessions(OPERATOR, everything=True)
+        rows = await w.rows()
         assert [row["key"] for row in rows] == [str(key)]
         last = w.log.last_seq(key)
         await w.done("say b", key=key)
@@ -180,7 +180,7 @@ async def test_at_its_start_the_daemon_deletes_what_was_not_used_for_so_long(
         await used_of_late(w)
     async with world(tmp_path) as w:
         await until(lambda: w.router._directory.get(old) is None)
-        rows = await w.router.sessions(OPERATOR, everything=True)
+        rows = await w.rows()
         assert str(young) in [row["key"] for row in rows]
         assert len(rows) == 3
         async with w.router._keeping._one:
@@ -200,13 +200,13 @@ async def test_g27_a_clock_that_is_put_years_ahead_deletes_nothing_by_itself(
         ahead = now + timedelta(days=10 * 365)
         w.clock.wall = lambda: ahead  # type: ignore[method-assign]
         await w.router._keeping._keep_days()
-        assert len(await w.router.sessions(OPERATOR, everything=True)) == 4
+        assert len(await w.rows()) == 4
         # Nor once it is used by that clock, and the clock jumps again.
         await at_rest(w)
         further = ahead + timedelta(days=365)
         w.clock.wall = lambda: further  # type: ignore[method-assign]
         await w.router._keeping._keep_days()
-        assert len(await w.router.sessions(OPERATOR, everything=True)) == 5
+        assert len(await w.rows()) == 5
         # A person who says so is believed.
         assert len(await prune(w, older_than=90 * 86400.0, dry_run=True)) == 5
 
@@ -234,7 +234,7 @@ async def test_beyond_the_bound_of_the_store_those_used_longest_ago_go_first(
     async with world(tmp_path, limits=Limits(max_store_mb=5)) as w:
         await until(lambda: w.router._directory.get(keys[0]) is None)
         async with w.router._keeping._one:
-            left = [row["key"] for row in await w.router.sessions(OPERATOR, everything=True)]
+            left = [row["key"] for row in await w.rows()]
             assert left == [str(key) for key in keys[-len(left) :]]
             assert 1 <= len(left) < 4
             assert await w.log.bytes_on_disk() <= 5 * 1024**2

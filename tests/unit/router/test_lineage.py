@@ -271,7 +271,7 @@ async def test_what_a_dying_tree_still_starts_is_refused_or_ended_with_it(tmp_pa
         agent.stop = lingering  # type: ignore[method-assign]
         agent.die()
         assert await w.rest(top) is SessionState.DIED
-        assert len(list(w.router._directory)) == 1
+        assert len(w.made()) == 1
 
 
 @pytest.mark.parametrize("how", ["finishes", "times out", "is idle too long"])
@@ -399,7 +399,7 @@ async def test_a_cancel_ends_what_the_turns_agent_has_asked_of_others_and_keeps_
             assert (await w.wait(run)).outcome is Outcome.CANCELLED
         # What an earlier turn has asked for goes on, and nobody is closed.
         assert not w.turn(earlier.key).cancelling
-        assert not any(session.closed for session in w.router._directory)
+        assert not any(session.closed for session in w.made())
         assert (await w.done("say on", key=child.key))[1].outcome is Outcome.COMPLETED
 
 
@@ -412,7 +412,7 @@ async def test_a_turn_that_is_being_cancelled_starts_nothing_more(tmp_path: Path
             tasks.start_soon(w.router.cancel, str(top.key), 0.1, OPERATOR)
             await w.diary.has("cancel")
             await refused("session_closed", w.run("say late", by=agent_in(top.key)))
-        assert len(list(w.router._directory)) == 1
+        assert len(w.made()) == 1
 
 
 async def test_a_run_that_was_being_stored_when_its_caller_was_cancelled_does_not_start(
@@ -430,11 +430,11 @@ async def test_a_run_that_was_being_stored_when_its_caller_was_cancelled_does_no
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(spawn)
-            await until(lambda: len(list(w.router._directory)) > 1)
+            await until(lambda: len(w.made()) > 1)
             await w.router.cancel(str(top), 5, OPERATOR)
         assert codes == ["request_cancelled"]
         assert "prompt say late" not in w.diary.lines
-        for session in w.router._directory:
+        for session in w.made():
             for run in await w.ledger.runs(session.key):
                 assert run.outcome is Outcome.CANCELLED
 

@@ -717,7 +717,7 @@ async def test_g28_a_full_ledger_ends_the_waiter_and_is_made_up_for(tmp_path: Pa
         record = await w.ledger.run(receipt.run_id)
         assert record is not None
         assert record.outcome is Outcome.COMPLETED
-        rows = await w.router.sessions(OPERATOR, everything=True)
+        rows = await w.rows()
         assert [row["key"] for row in rows] == [str(receipt.key)]
 
 

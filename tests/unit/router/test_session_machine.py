@@ -194,8 +194,8 @@ class SessionMachine(RuleBasedStateMachine):
             assert record is not None
             assert record.outcome is result.outcome
         assert not await w.ledger._rows("SELECT run_id FROM runs WHERE outcome IS NULL")
-        above = w.router._directory.above(list(w.router._directory))
-        closed = {session.key for session in w.router._directory if session.closed}
+        above = w.router._directory.above(w.made())
+        closed = {session.key for session in w.made() if session.closed}
         for key in self.keys:
             assert not w.session(key).live
             assert key in closed or not closed & set(above[key])

@@ -45,9 +45,9 @@ async def test_a_chain_that_holds_every_place_gets_no_further_child(tmp_path: Pa
     """Without `_check_place` in `Accepting._new`: DID NOT RAISE, and all wait for ever."""
     async with world(tmp_path, limits=Limits(max_processes=2)) as w:
         top, child = await family(w, 1)
-        before = len(list(w.router._directory))
+        before = len(w.made())
         await refused("capacity", w.run("say a", by=agent_in(child)))
-        assert len(list(w.router._directory)) == before
+        assert len(w.made()) == before
         # What nobody waits for begins once there is a place.
         later = await w.run("say b", by=agent_in(child), detached=True)
         w.agent(child).answer("end_turn")

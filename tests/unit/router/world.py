@@ -41,6 +41,7 @@ from acpbridge.model.sessions import SessionState
 from acpbridge.model.settings import Settings
 from acpbridge.permissions.audit import Audit
 from acpbridge.permissions.broker import PermissionBroker
+from acpbridge.router import mains
 from acpbridge.router.api import RunReceipt, RunRequest, RunResult
 from acpbridge.router.places import Places
 from acpbridge.router.router import Router
@@ -393,6 +394,16 @@ class World:
         assert session is not None
         return session
 
+    def made(self) -> list[Session]:
+        """Return the sessions but for the main ones that nobody has used."""
+        return [session for session in self.router._directory if not mains.unused(session)]
+
+    async def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the same sessions, for an operator."""
+        made = {str(session.key) for session in self.made()}
+        rows = await self.router.sessions(OPERATOR, everything=True)
+        return [row for row in rows if row["key"] in made]
+
     def turn(self, key: SessionKey) -> Turn:
         turn = self.session(key).turn
         assert turn is not None
@@ -479,7 +490,9 @@ async def world(
                     scribe=Scribe(),
                     broker=broker,
                     runtime=lambda _: runtime,
-                    places=Places(lambda: limits.max_processes),
+                    places=Places(
+                        lambda: limits.max_processes, lambda: limits.max_concurrent_subagents
+                    ),
                     clock=clock,
                     ids=Ids(),
                     faults=faults,

@@ -289,7 +289,7 @@ async def test_rows_belong_to_a_tenant_a_user_and_a_host(tmp_path: Path) -> None
     async with Ledger(tmp_path) as ledger:
         path = ledger.path
     connection = sqlite3.connect(path)
-    for table in ("sessions", "runs", "outbox", "questions"):
+    for table in ("sessions", "runs", "outbox", "questions", "delegations"):
         columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
         assert {"tenant_id", "user_id", "host_id"} <= columns
     connection.close()
@@ -299,7 +299,7 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
     async with Ledger(tmp_path) as ledger:
         path = ledger.path
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
     with pytest.raises(BridgeError, match="newer") as caught:
         async with Ledger(tmp_path):
