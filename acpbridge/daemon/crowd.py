@@ -40,6 +40,9 @@ FOLLOWED: Final = 64
 
 # This waits for something else, and takes no thread meanwhile.
 _WAITING: Final = frozenset({"hello", "wait"})
+# So do these actions of one that has others too: a parent that waits for two of its children can
+# still end them.
+_WAITING_ACTIONS: Final = {"tool/subagents": ("wait", "send")}
 
 # One who is an agent is found out in a thread: those of everybody else are not taken for it.
 JUDGES: Final = 2
@@ -137,10 +140,18 @@ class Turnstile:
         self._most = followed
         self._followed: list[Sized] = []
 
-    def serving(self, method: str) -> AbstractAsyncContextManager[object]:
-        """Wait until a call may be served; leaving lets the next one in."""
-        bound = self._waits if method in WAITING else self._calls
-        return nullcontext() if bound is None or method in _WAITING else bound
+    def serving(self, method: str, action: object = None) -> AbstractAsyncContextManager[object]:
+        """Wait until a call may be served; leaving lets the next one in.
+
+        Args:
+            method: of the call.
+            action: what it says that it is to do, where one method does several things.
+        """
+        if method in _WAITING:
+            return nullcontext()
+        long = method in WAITING or action in _WAITING_ACTIONS.get(method, ())
+        bound = self._waits if long else self._calls
+        return nullcontext() if bound is None else bound
 
     @contextmanager
     def passing(self, followed: Sized) -> Iterator[None]:

@@ -241,7 +241,7 @@ class _Client:
         if not self._greeted.is_set() and call.method != HELLO:
             raise BridgeError("invalid_message", "Say hello first.")
         with nullcontext() if self.slot is None else self.slot.serving(call.method):
-            async with self.turnstile.serving(call.method):
+            async with self.turnstile.serving(call.method, params.get("action")):
                 return await method(params)
 
     # ---- Calls ----

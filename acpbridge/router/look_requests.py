@@ -98,7 +98,7 @@ class SessionRequest(ToolRequest):
     METHOD: ClassVar[str] = "tool/session"
 
     session_key: str = CURRENT
-    model: str = ""
+    model: str = Field("", max_length=200)
     changes_since: Number | None = None
 
 
@@ -161,7 +161,6 @@ class SubagentsRequest(ToolRequest):
     """
 
     METHOD: ClassVar[str] = "tool/subagents"
-    WAITS: ClassVar[bool] = True
 
     action: Action = "list"
     target: StrictInt | str = ""
@@ -213,11 +212,11 @@ class RunsRequest(ToolRequest):
     Attributes:
         key: of a session, or a part of one: only its runs and those below it; "" for all.
         all: also those that ended longer ago.
-        limit: of them, the newest.
+        newest: so many at most, the ones accepted last.
     """
 
     METHOD: ClassVar[str] = "tool/runs"
 
     key: str = ""
     all: bool = False
-    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    newest: Annotated[int, Field(ge=1, le=1000)] = 100
