@@ -75,6 +75,20 @@ def child_environment(
     return out | told | {HOME: home, MARK: mark}
 
 
+def is_proxy(name: str) -> bool:
+    """Tell whether a variable names a proxy."""
+    return name.lower() in _PROXIES
+
+
+def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what any program needs of an environment and nobody keeps secret.
+
+    Proxies are left out, for their addresses may hold a password.
+    """
+    kept = (name for name in environ if _matches(name, _COMMON) and name not in _NOT_COMMON)
+    return {name: environ[name] for name in kept if not forbidden(name)}
+
+
 def may_be_given(name: str) -> bool:
     """Tell whether an agent may set a variable for a command that it has us run."""
     dropped = forbidden(name) or name in OURS

@@ -6,6 +6,7 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
+from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
 from acpbridge.router.look_requests import (
     HistoryRequest,
     RunsRequest,
@@ -33,6 +34,8 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         SubagentsRequest,
         TreeRequest,
         RunsRequest,
+        CompletionsRequest,
+        DeliveriesRequest,
         SendRequest,
         ToolsRequest,
         AskRequest,
@@ -40,3 +43,6 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     )
 }
 """All of them."""
+
+WAITING: Final = frozenset(method for method, request in REQUESTS.items() if request.WAITS)
+"""The calls that wait for something else to happen."""

@@ -24,7 +24,14 @@ from acpbridge.model.permission import Effect, Option, OptionKind, PermissionAsk
 from acpbridge.permissions import policy
 from acpbridge.protocol import strict
 from acpbridge.runtimes.base import SessionHost
-from acpbridge.runtimes.content import Image, Resource, images_of, resources_of, text_of
+from acpbridge.runtimes.content import (
+    Image,
+    Resource,
+    images_of,
+    instructions_of,
+    resources_of,
+    text_of,
+)
 from acpbridge.runtimes.toolcall import NO, OPTIONS, Told, ToolCall
 
 
@@ -100,6 +107,11 @@ class Turn:
     def text(self) -> str:
         """The text of the prompt."""
         return text_of(self.prompt)
+
+    @property
+    def instructions(self) -> str:
+        """What a sub-agent is told of its place, with its first task; "" for everybody else."""
+        return instructions_of(self.prompt)
 
     @property
     def images(self) -> tuple[Image, ...]:
