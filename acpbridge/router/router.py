@@ -39,6 +39,8 @@ from acpbridge.router.claiming import Claim, Claiming
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.house_team import HouseTeam
+from acpbridge.router.inner import InnerRuns
+from acpbridge.router.inner_requests import InnerRequest, InnerWait
 from acpbridge.router.keeping import Keeping
 from acpbridge.router.lookers import Parts, look_handlers
 from acpbridge.router.looking import Looking
@@ -160,6 +162,15 @@ class Router(Owner):
         )
         self._tools[AskRequest] = self._team.ask
         self._tools[DelegationsRequest] = self._team.delegations
+        inner = InnerRuns(
+            self._directory,
+            self._services,
+            accept=self.run,
+            result=self.wait,
+            close=self.close,
+            make=self._session,
+        )
+        self._tools |= {InnerRequest: inner.serve, InnerWait: inner.wait}
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
@@ -363,7 +374,9 @@ class Router(Owner):
     def _start(self, session: Session) -> None:
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
 
-    def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
+    def _session(
+        self, record: SessionRecord, definition: AgentDefinition, services: Services | None = None
+    ) -> Session:
         for name, value in fixed_values(definition):
             self._around.learn({name: value})
         # Not before there is one who ends: nothing dies before it was started.
@@ -371,7 +384,7 @@ class Router(Owner):
             record,
             definition,
             self._spec,
-            self._services,
+            services or self._services,
             bereave=lambda session: self._ending.bereaved(session),
         )
 

@@ -6,6 +6,7 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
+from acpbridge.router.inner_requests import InnerRequest, InnerWait
 from acpbridge.router.look_requests import (
     HistoryRequest,
     RunsRequest,
@@ -37,6 +38,8 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         ToolsRequest,
         AskRequest,
         DelegationsRequest,
+        InnerRequest,
+        InnerWait,
     )
 }
 """All of them."""
