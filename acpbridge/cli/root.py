@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "attach": ("acpbridge.cli.commands.attach", "Follow a session, type to it, answer it."),
     "restart": ("acpbridge.cli.commands.restart", "Give a session a new process."),
     "permissions": ("acpbridge.cli.commands.permissions", "List and answer open questions."),
+    "delegations": ("acpbridge.cli.commands.delegations", "List and end delegated work."),
     "policy": ("acpbridge.cli.commands.policy", "Check the rules on permissions, explain them."),
     "agents": ("acpbridge.cli.commands.agents", "List the agents and what each would run."),
     "doctor": ("acpbridge.cli.commands.doctor", "Check the bridge and the agents."),
