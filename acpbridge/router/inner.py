@@ -209,7 +209,7 @@ class InnerRuns:
             message = f"No run {request.run_id!r} of that role is under way."
             raise BridgeError("no_such_session", message)
         error = None
-        if request.outcome is Outcome.FAILED:
+        if request.outcome not in _STOP_REASONS:
             code = request.error_code if request.error_code in TABLE else "turn_failed"
             error = BridgeError(code, request.error or "The role has failed.")
         turn.end(Report(_STOP_REASONS.get(request.outcome, ""), request.text, error))

@@ -28,7 +28,7 @@ class InnerRequest(ToolRequest):
         session_key: as `open` has told it.
         run_id: as `turn` has told it.
         task: of a turn.
-        outcome: of a turn: completed, cancelled or failed.
+        outcome: of a turn; one that is neither completed nor cancelled has failed.
         text: what was said.
         error_code: of a failed turn.
         error: of a failed turn, in words.
@@ -43,7 +43,7 @@ class InnerRequest(ToolRequest):
     session_key: StrictStr = ""
     run_id: StrictStr = ""
     task: StrictStr = ""
-    outcome: Literal[Outcome.COMPLETED, Outcome.CANCELLED, Outcome.FAILED] = Outcome.FAILED
+    outcome: Outcome = Outcome.FAILED
     text: Annotated[StrictStr, Field(max_length=TEXT_LIMIT, repr=False)] = ""
     error_code: StrictStr = ""
     error: StrictStr = ""

@@ -17,6 +17,7 @@ from acpbridge.model.requesters import Requester
 from acpbridge.model.requesters import Role as Standing
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState
 from acpbridge.router.inner_requests import INNER, InnerRequest, InnerWait
+from acpbridge.runtimes import reported
 from tests.unit.agents.house import Scripted, Tools, manager
 from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
 
@@ -173,7 +174,10 @@ async def test_7_4_the_end_of_its_callers_turn_ends_a_role(tmp_path: Path) -> No
         assert run.outcome is Outcome.CANCELLED
 
 
-async def test_7_4_the_death_of_its_callers_process_ends_a_role(tmp_path: Path) -> None:
+async def test_7_4_the_death_of_its_callers_process_ends_a_role(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reported, "REPORT_WAIT", 0.01)
     async with world(tmp_path) as w:
         top = await parent(w)
         opened = await w.router.tool(InnerRequest(action="open", role="x"), agent_in(top))
