@@ -86,8 +86,8 @@ class Accepting:
         return self._line
 
     def stop(self) -> None:
-        """Accept nothing any more."""
-        self._stopping = True
+        """Accept nothing any more; what is to be told is told by the next daemon."""
+        self._stopping = self._services.tidings.over = True
 
     async def accept(
         self, request: RunRequest, requester: Requester, action: Action = Action.PROMPT

@@ -34,11 +34,10 @@ from acpbridge.router.api import (
     SessionFollowing,
     Span,
 )
-from acpbridge.router.attention import Attention
 from acpbridge.router.authorize import Action
 from acpbridge.router.claiming import Claim, Claiming
+from acpbridge.router.completing import completing
 from acpbridge.router.directory import Directory
-from acpbridge.router.dues import Dues
 from acpbridge.router.ending import Ending
 from acpbridge.router.inner import InnerRuns
 from acpbridge.router.inner_requests import InnerRequest, InnerWait
@@ -85,8 +84,6 @@ class Router(Owner):
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
-        self._dues = Dues(self._directory, services)
-        self._attention = Attention(self._directory, services)
         self._presence = Presence()
         self._tokens = Tokens(services.ids, self._lives)
         self._claiming = Claiming(
@@ -125,6 +122,14 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
+        self._completing = completing(
+            self._directory,
+            self._runs,
+            self._services,
+            self._around,
+            accept=self._accepting.accept,
+            tasks=self._tasks,
+        )
         self._mains = Mains(self._directory, self._services, self._around.config, self._session)
         self._mains.ensure()
         self._toolbox = await stack.enter_async_context(self._make_toolbox())
@@ -155,11 +160,12 @@ class Router(Owner):
             kill=self.kill,
             tools=handlers,
         )
-        return Toolbox(parts, handlers, self._accepting, self._ending, self._dues, self._tasks)
+        return Toolbox(
+            parts, handlers, self._accepting, self._ending, self._completing, self._tasks
+        )
 
     def _take_no_more(self) -> None:
         self._accepting.stop()
-        self._toolbox.stop_telling()
         for session in self._directory:
             session.mark_ending(None)
 
@@ -172,7 +178,7 @@ class Router(Owner):
 
     def busy(self) -> bool:
         """Tell whether any session has a process or anything to do."""
-        return self._dues.busy or any(session.active for session in self._directory)
+        return self._completing.dues.busy or any(session.active for session in self._directory)
 
     # ---- Runs ----
 
@@ -308,7 +314,7 @@ class Router(Owner):
     def asked(self, question: Question) -> None:
         """Take note of an open question; the broker calls it."""
         self._questions.asked(question)
-        self._attention.asked(question)
+        self._completing.attention.asked(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         """Take note of a decision; the broker calls it."""

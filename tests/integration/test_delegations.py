@@ -1,10 +1,7 @@
 """Work that one agent hands to another, with real processes: chats go on, and restarts lose none."""
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,12 +9,11 @@ from tests.integration.asking_agents import (
     delegation,
     events,
     hand_over,
-    inside,
     notices,
     prompts,
     stands,
 )
-from tests.integration.daemon_home import Home, daemon_home, failed, until
+from tests.integration.daemon_home import Home, daemon_home, until
 
 
 @pytest.fixture
