@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from acpbridge.embed.opening import connect, open_bridge
     from acpbridge.embed.questions import Answer, OpenQuestion
     from acpbridge.embed.run import Result, Run, RunEvent
+    from acpbridge.embed.sent import Sent
     from acpbridge.errors import BridgeError
     from acpbridge.runtimes.content import diff_content, text_content
     from acpbridge.runtimes.toolcall import ToolCall
@@ -30,6 +31,7 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunOptions",
+    "Sent",
     "StopReason",
     "ToolCall",
     "Turn",
@@ -44,6 +46,7 @@ _HOMES = {
     "acpbridge.embed.opening": ("connect", "open_bridge"),
     "acpbridge.embed.questions": ("Answer", "OpenQuestion"),
     "acpbridge.embed.run": ("Result", "Run", "RunEvent"),
+    "acpbridge.embed.sent": ("Sent",),
     "acpbridge.errors": ("BridgeError",),
     "acpbridge.runtimes.content": ("diff_content", "text_content"),
     "acpbridge.runtimes.toolcall": ("ToolCall",),

@@ -107,6 +107,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "no_such_question": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is open: acpbridge permissions."
     ),
+    "no_such_delegation": ErrorKind(
+        RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is under way: acpbridge delegations."
+    ),
     "no_such_grant": ErrorKind(
         RESOURCE_NOT_FOUND, EXIT_NOT_FOUND, "List what is in force: acpbridge permissions grants."
     ),
@@ -171,6 +174,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     ),
     "send_loop": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Answer with what is known, instead of asking on."
+    ),
+    "not_paused": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Send it with mode followup: that begins a turn."
     ),
     "not_running": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Send it with mode followup: that begins a turn."

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from acpbridge.agents.calls import SubAgentManager
+from acpbridge.agents.context import ToolContext
+from acpbridge.agents.preparing import SUB_AGENT, UNLOAD_SUB_AGENT
+from acpbridge.agents.registry import Tool
 from acpbridge.agents.roles import Roles, offer
 from acpbridge.errors import BridgeError
 from acpbridge.model.outbound import OutboundMessage
@@ -45,6 +48,21 @@ UNLOAD_PARAMETERS: Final[Mapping[str, Any]] = {
 UNLOAD_DESCRIPTION: Final = (
     "End an interactive sub-agent. What it has learnt is kept if its role has a memory."
 )
+
+
+def asking_tools(roles: Roles) -> tuple[Tool, Tool]:
+    """Return both tools, for the tools that an agent has from the beginning."""
+
+    async def call(context: ToolContext, params: Mapping[str, Any]) -> str:
+        return await sub_agent(context.manager, roles, params)
+
+    async def unload(context: ToolContext, params: Mapping[str, Any]) -> str:
+        return await unload_sub_agent(context.manager, params)
+
+    return (
+        Tool(SUB_AGENT, describe(roles), call, SUB_AGENT_PARAMETERS),
+        Tool(UNLOAD_SUB_AGENT, UNLOAD_DESCRIPTION, unload, UNLOAD_PARAMETERS),
+    )
 
 
 def describe(roles: Roles) -> str:

@@ -5,7 +5,7 @@ A call is an `InboundMessage` and its answer an `OutboundMessage`, whoever is ca
 makes a child known to the router: it has a key, a lineage, a state and an end like any other.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
@@ -29,7 +29,11 @@ class Toolset(Protocol):
         ...
 
     def unregister(self, name: str) -> None:
-        """Take a tool away."""
+        """Take a tool away; nothing happens where there is none."""
+        ...
+
+    def limit(self, names: Collection[str]) -> None:
+        """Keep no tool but these."""
         ...
 
     def names(self) -> Sequence[str]:

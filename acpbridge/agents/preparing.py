@@ -50,11 +50,12 @@ def tools_of(tools: T, listed: Sequence[str], *, may_send: bool) -> T:
         listed: the only ones that the child gets; empty for all.
         may_send: whether it may write to others.
     """
-    own = tools.clone()
-    for name in tuple(own.names()):
-        given = SUB_AGENT in listed if name in CALLING else not listed or name in listed
-        if not given or (name in SENDING and not may_send):
-            own.unregister(name)
+    own, calls = tools.clone(), SUB_AGENT in listed
+    away = (frozenset() if calls else CALLING) | (frozenset() if may_send else SENDING)
+    for name in away:
+        own.unregister(name)
+    if listed:
+        own.limit((frozenset(listed) | (CALLING if calls else frozenset())) - away)
     return own
 
 

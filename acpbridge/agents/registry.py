@@ -5,8 +5,8 @@ a run), and is put away again when the session has not used it for some runs: a 
 among many tools. Tools of MCP servers are read once for each session, until they are invalidated.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from acpbridge.errors import BridgeError
@@ -70,23 +70,42 @@ class ToolRegistry:
     Args:
         tools: from the beginning.
         mcp: reads those of a session's MCP servers; None: there are none.
+        only: names of all that is offered, whoever has it; None: whatever there is.
+        never: names of what is not.
     """
 
-    def __init__(self, tools: Iterable[Tool] = (), mcp: McpTools | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        mcp: McpTools | None = None,
+        *,
+        only: frozenset[str] | None = None,
+        never: Iterable[str] = (),
+    ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._mcp = mcp
         self._of_mcp: dict[str, dict[str, Tool]] = {}
         self._generation = 0
+        # Of MCP servers nobody knows the names beforehand.
+        self._only, self._never = only, set(never)
         # For each session the tools that it activated, with the runs that they are still kept for.
         self._active: dict[str, dict[str, int]] = {}
 
     def register(self, tool: Tool) -> None:
         """Add a tool, in place of one of that name."""
         self._tools[tool.name] = tool
+        self._never.discard(tool.name)
 
     def unregister(self, name: str) -> None:
-        """Take a tool away; nothing happens where there is none."""
+        """Take a tool away, also where a server has it; nothing happens where there is none."""
         self._tools.pop(name, None)
+        self._never.add(name)
+
+    def limit(self, names: Collection[str]) -> None:
+        """Keep no tool but these, each offered without being activated, whatever servers have."""
+        kept = {name: tool for name, tool in self._tools.items() if name in names}
+        self._tools = {name: replace(tool, core=True) for name, tool in kept.items()}
+        self._only = frozenset(names) & (frozenset(names) if self._only is None else self._only)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all tools but those of MCP servers."""
@@ -94,7 +113,7 @@ class ToolRegistry:
 
     def clone(self) -> Self:
         """Return a registry with the same tools, which changes by itself; nothing is activated."""
-        return type(self)(self._tools.values(), self._mcp)
+        return type(self)(self._tools.values(), self._mcp, only=self._only, never=self._never)
 
     # A session.
 
@@ -119,7 +138,11 @@ class ToolRegistry:
         """Return what a session is offered now, by name: ours before those of MCP servers."""
         active = self._active.get(key, {})
         ours = {name: t for name, t in self._tools.items() if t.core or name in active}
-        return {**await self._of_servers(key), **ours}
+        theirs = await self._of_servers(key)
+        return {**{name: t for name, t in theirs.items() if self._may_offer(name)}, **ours}
+
+    def _may_offer(self, name: str) -> bool:
+        return name not in self._never and (self._only is None or name in self._only)
 
     def used(self, key: str, name: str) -> None:
         """Take note that a session has used a tool: it keeps it."""

@@ -17,6 +17,7 @@ from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, BridgeErro
 # Command -> module that holds it under the same name, and the help line of the list.
 COMMANDS: Final = {
     "run": ("acpbridge.cli.commands.run", "Run one turn of an agent."),
+    "send": ("acpbridge.cli.commands.send", "Send a message to a session that exists."),
     "status": ("acpbridge.cli.commands.status", "Show what runs, from the kernel, now."),
     "sessions": ("acpbridge.cli.commands.sessions", "List, delete and export sessions."),
     "tree": ("acpbridge.cli.commands.tree", "Show who started whom."),
@@ -28,6 +29,7 @@ COMMANDS: Final = {
     "attach": ("acpbridge.cli.commands.attach", "Follow a session, type to it, answer it."),
     "restart": ("acpbridge.cli.commands.restart", "Give a session a new process."),
     "permissions": ("acpbridge.cli.commands.permissions", "List and answer open questions."),
+    "delegations": ("acpbridge.cli.commands.delegations", "List and end delegated work."),
     "policy": ("acpbridge.cli.commands.policy", "Check the rules on permissions, explain them."),
     "agents": ("acpbridge.cli.commands.agents", "List the agents and what each would run."),
     "doctor": ("acpbridge.cli.commands.doctor", "Check the bridge and the agents."),

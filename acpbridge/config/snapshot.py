@@ -43,11 +43,11 @@ class Limits(BaseModel):
         max_processes_per_session: living processes of one session's tree, the same.
         stall_seconds: a turn without an update for so long fails, unless a tool runs or a question
             is open. 0: no limit.
-        announce_seconds: an attempt at telling a session of a completion, from when its agent is
-            started or asked until the words go out.
         max_concurrent_subagents: Python agents that others have started and that run at once.
         max_queued_spawns: children that may wait for a place.
         run_timeout_seconds: of a spawned turn for which nothing else is said. 0: no limit.
+        announce_seconds: an attempt at telling a session of a completion, from when its agent is
+            started or asked until the words go out.
         max_hops: how often one message goes on from agent to agent.
     """
 

@@ -13,11 +13,13 @@ import anyio
 
 from acpbridge.embed.questions import Answer, Asked, OpenQuestion
 from acpbridge.embed.run import Result, Run, answer_with
+from acpbridge.embed.sent import Sent
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
 from acpbridge.model.requesters import Requester
 from acpbridge.model.settings import Settings
 from acpbridge.router.api import CancelReceipt, KillReceipt, RouterApi, RunRequest
+from acpbridge.router.send_requests import WAIT, SendMode, SendRequest
 from acpbridge.transport.tasks import background
 
 Visit = tuple[RouterApi, Requester]
@@ -108,6 +110,35 @@ class Bridge:
             finally:
                 with anyio.move_on_after(LEAVE_LIMIT, shield=True):
                     await following.aclose()
+
+    async def send(
+        self,
+        key: str,
+        message: str,
+        *,
+        wait: int = WAIT,
+        mode: Literal["notify", "steer", "followup", "resume"] | None = None,
+    ) -> Sent:
+        """Send a message to a session that exists, and return what came of it in time.
+
+        Args:
+            key: of the session, or any unique part of one.
+            message: as it is to arrive.
+            wait: seconds to wait for the reply; the turn goes on after them. 0: not at all.
+            mode: how it reaches the session; see `acpbridge send --help`.
+
+        Raises:
+            BridgeError: it was not sent: `no_such_session`, `session_closed`, `busy`,
+                `not_running`, `invalid_params`, ...
+        """
+        params = {
+            "message": message,
+            "sessionKey": key,
+            "timeoutSeconds": wait,
+            "env": _sendable(os.environ),
+            **({} if mode is None else {"mode": SendMode(mode)}),
+        }
+        return Sent.from_json(await self._api.tool(SendRequest.read(params), self._who))
 
     # ---- Looking ----
 

@@ -24,6 +24,7 @@ POINTS: Final[dict[str, Kind]] = {
     "killed.forget": Kind.BEFORE,
     # A SQLite file of ours: made, or made anew from a damaged one.
     "store.create": Kind.BEFORE,
+    "store.upgrade": Kind.BEFORE,
     "store.rescued": Kind.BEFORE,
     "store.aside": Kind.BEFORE,
     "store.replace": Kind.BEFORE,

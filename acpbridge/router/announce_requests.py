@@ -21,6 +21,7 @@ class CompletionsRequest(ToolRequest):
     """
 
     METHOD: ClassVar[str] = "tool/completions"
+    WAITS: ClassVar[bool] = True
 
     wait_seconds: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 0.0
     acknowledge: Annotated[tuple[_Id, ...], Field(max_length=MOST_IDS)] = ()

@@ -46,6 +46,8 @@ class RunRequest:
             a wire.
         task: what is asked, in short; "" for the beginning of `content`.
         announces: id of the completion that this run tells its session of; the bridge's own.
+        independent: whether it is no part of the turn of who asks for it, and does not end with
+            that; the bridge's own.
     """
 
     content: tuple[Mapping[str, Any], ...]
@@ -70,6 +72,7 @@ class RunRequest:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     task: str = ""
     announces: str = ""
+    independent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from acpbridge.protocol.content import without_bytes
 from acpbridge.router.modes import ModeAudit
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn, completion_of
+from acpbridge.router.watching import SPOKEN_TO, by_person
 from acpbridge.runtimes.base import TurnResult
 
 log = structlog.get_logger(__name__)
@@ -71,6 +72,7 @@ class Host:
         definition: AgentDefinition,
     ) -> None:
         self.key = record.key
+        self._parent = record.lineage.parent
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
         self._modes = ModeAudit(services, record.key)
@@ -193,6 +195,8 @@ class Host:
             "correlationId": request.correlation_id,
         }
         self.emit(Fact("turn_started", values))
+        if by_person(request):
+            self._services.watching.changed(self.key, SPOKEN_TO, parent=self._parent)
 
     def prompt_of(self, turn: Turn) -> tuple[Mapping[str, Any], ...]:
         """Return what the agent is sent for a turn: what was asked, and what it is to be told."""
@@ -328,6 +332,7 @@ class Host:
                 error,
                 ended_at,
                 usage=ending.usage if isinstance(ending.usage, Mapping) else None,
+                started_at=turn.started_at,
                 delivery=delivery,
                 settled=settled,
             )

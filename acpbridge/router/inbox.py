@@ -50,7 +50,8 @@ class InboxManager:
     """The items, and the tasks that work on them.
 
     Args:
-        tasks: outlive whoever puts an item in; cancelled, they leave items as they are.
+        tasks: outlive whoever puts an item in. With a store they are its own, and cancelled at a
+            shutdown: an item is left then as it is.
         caller: calls agents.
         processor: hears of ends.
         store: keeps items; None for in memory.
@@ -212,6 +213,8 @@ class InboxManager:
                 self.cancel(inbox_id)
             with anyio.move_on_after(END_WAIT):
                 await self.settled()
+        else:
+            self._tasks.cancel_scope.cancel()
 
     async def settled(self) -> None:
         """Wait until the end of each item was told."""
@@ -262,7 +265,7 @@ class InboxManager:
             message=item.message,
             name=f"{inbox_id}:work",
             chain=(item.source_agent_id, item.target_agent_id),
-            context=item.metadata,
+            context={**item.metadata, "id": inbox_id},
         )
         try:
             if self._messages[inbox_id].open:
@@ -303,7 +306,7 @@ class InboxManager:
             thread=item.source_thread_id,
             name=f"{inbox_id}:reply",
             chain=(item.source_agent_id,),
-            context=item.metadata,
+            context={**item.metadata, "id": inbox_id},
         )
         reply = await self._call(inbox_id, item.source_agent_id, request)
         if self._messages[inbox_id].status is InboxStatus.REPLYING:

@@ -8,6 +8,7 @@ somebody looks at the sessions: a configuration counts from the moment that anyb
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
@@ -56,7 +57,7 @@ class Mains:
                 definition={"id": agent.id, "revision": config.revision},
             )
             self._directory.add(self._make(record, agent))
-            self._services.scribe.put(lambda kept=record: self._services.ledger.put_session(kept))
+            self._services.scribe.put(partial(self._services.ledger.put_session, record))
 
 
 def unused(session: Session) -> bool:

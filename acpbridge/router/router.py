@@ -34,30 +34,26 @@ from acpbridge.router.api import (
     SessionFollowing,
     Span,
 )
+from acpbridge.router.attention import Attention
 from acpbridge.router.authorize import Action
 from acpbridge.router.claiming import Claim, Claiming
-from acpbridge.router.completing import completing
 from acpbridge.router.directory import Directory
+from acpbridge.router.dues import Dues
 from acpbridge.router.ending import Ending
 from acpbridge.router.keeping import Keeping
-from acpbridge.router.lookers import Parts, look_handlers
+from acpbridge.router.lookers import Parts
 from acpbridge.router.looking import Looking
 from acpbridge.router.mains import Mains
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
 from acpbridge.router.restarting import Restarting
-from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
-from acpbridge.router.send import Sending
-from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.spawn import Spawning
-from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.surroundings import Inspector, Surroundings
 from acpbridge.router.tokens import Tokens, with_tools
-from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
-from acpbridge.router.tooling import Tooling, ToolsRequest
+from acpbridge.router.toolbox import Toolbox
+from acpbridge.router.toolcall import ToolHandler, ToolRequest
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
 
@@ -87,9 +83,9 @@ class Router(Owner):
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
+        self._dues = Dues(self._directory, services)
+        self._attention = Attention(self._directory, services)
         self._presence = Presence()
-        roster = Roster(self._directory, around.config)
-        self._tooling = Tooling(self._directory, around.config, self.tools)
         self._tokens = Tokens(services.ids, self._lives)
         self._claiming = Claiming(
             self._directory,
@@ -99,11 +95,6 @@ class Router(Owner):
             make=self._session,
             put=services.ledger.put_session,
         )
-        self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {
-            AgentsRequest: roster.agents,
-            ToolsRequest: self._tooling.tools,
-        }
-        self._tools |= look_handlers(self._parts())
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -132,35 +123,15 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
-        self._completing = completing(
-            self._directory,
-            self._runs,
-            self._services,
-            self._around,
-            accept=self._accepting.accept,
-            tasks=self._tasks,
-        )
-        self._tools.update(self._completing.handlers)
         self._mains = Mains(self._directory, self._services, self._around.config, self._session)
         self._mains.ensure()
-        spawning = Spawning(
-            self._directory, self._accepting, self._around.config, self._services.ids
-        )
-        self._tools[SpawnRequest] = spawning.spawn
-        self._sending = Sending(
-            self._directory,
-            self._runs,
-            self._services,
-            self._around.config,
-            self._accepting,
-            self._completing.announcing,
-        )
-        self._tools[SendRequest] = self._sending.send
+        self._toolbox = await stack.enter_async_context(self._make_toolbox())
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
-    def _parts(self) -> Parts:
-        return Parts(
+    def _make_toolbox(self) -> Toolbox:
+        handlers: dict[type[ToolRequest], ToolHandler[Any]] = {}
+        parts = Parts(
             self._directory,
             self._looking,
             self._runs,
@@ -169,23 +140,26 @@ class Router(Owner):
             self._inspector,
             self._around,
             kill=self.kill,
-            tools=self._tools,
+            tools=handlers,
         )
+        return Toolbox(parts, handlers, self._accepting, self._ending, self._dues, self._tasks)
 
     def _take_no_more(self) -> None:
         self._accepting.stop()
+        self._toolbox.stop_telling()
         for session in self._directory:
             session.mark_ending(None)
 
     async def stop(self) -> None:
         """Refuse new work, cancel turns and questions, and end every tree, side by side."""
+        await self._toolbox.stop()
         self._accepting.stop()
         self._services.broker.stop()
         await self._ending.stop()
 
     def busy(self) -> bool:
         """Tell whether any session has a process or anything to do."""
-        return self._completing.dues.busy or any(session.active for session in self._directory)
+        return self._dues.busy or any(session.active for session in self._directory)
 
     # ---- Runs ----
 
@@ -321,7 +295,7 @@ class Router(Owner):
     def asked(self, question: Question) -> None:
         """Take note of an open question; the broker calls it."""
         self._questions.asked(question)
-        self._completing.attention.asked(question)
+        self._attention.asked(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         """Take note of a decision; the broker calls it."""
@@ -331,13 +305,12 @@ class Router(Owner):
 
     def tools(self) -> Collection[type[ToolRequest]]:
         """Return the tools that are served."""
-        return self._tools.keys()
+        return self._toolbox.tools()
 
     async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; see `RouterApi.tool`."""
         self._mains.ensure()
-        self._tooling.check(request, requester)
-        return await self._tools[type(request)](request, requester)
+        return await self._toolbox.call(request, requester)
 
     async def claimed(self, who: Requester, claim: Claim) -> Requester:
         """Return who a peer is that says something of itself; see `Claiming.judge`."""

@@ -36,9 +36,11 @@ class SendRequest(ToolRequest):
         watch: whether the sender is told, with its next turn, what becomes of the target.
         idempotency_key: a second message with the same key is the same one.
         env: the caller's environment, for a target that has none yet. Never stored.
+        caller_cwd: absolute directory of the caller, for a target that has none yet.
     """
 
     METHOD: ClassVar[str] = "tool/send"
+    WAITS: ClassVar[bool] = True
 
     message: StrictStr = Field(
         validation_alias=AliasChoices("message", "SendMessage", "content", "text"),
@@ -52,6 +54,7 @@ class SendRequest(ToolRequest):
     watch: StrictBool = False
     idempotency_key: StrictStr = ""
     env: Mapping[StrictStr, StrictStr] = Field(default_factory=dict, repr=False)
+    caller_cwd: StrictStr = ""
 
     @field_validator("message")
     @classmethod

@@ -20,6 +20,7 @@ from acpbridge.router import spawn_rules as rules
 from acpbridge.router.accepting import Accepting
 from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action, Target, authorize
+from acpbridge.router.claiming import EXTERNAL
 from acpbridge.router.directory import Directory
 from acpbridge.router.session import Session
 from acpbridge.router.spawn_requests import SpawnRequest
@@ -157,8 +158,12 @@ class Spawning:
     ) -> str:
         if resumed is not None and not request.cwd:
             return resumed.record.cwd  # an agent finds its conversation where that was held
-        above = () if parent is None else (parent.record.cwd,)
-        return await workdir.resolve(request.cwd, target.workspace, (*above, request.caller_cwd))
+        inherited = [request.caller_cwd]
+        if parent is not None:
+            # A client that the bridge does not run works where it says.
+            at = 1 if parent.record.runtime == EXTERNAL else 0
+            inherited.insert(at, parent.record.cwd)
+        return await workdir.resolve(request.cwd, target.workspace, tuple(inherited))
 
     def _run(
         self,

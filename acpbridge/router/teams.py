@@ -14,7 +14,7 @@ import anyio
 from acpbridge.errors import BridgeError
 from acpbridge.model.inbox import ChatRequest, PeerResult
 from acpbridge.router.answers import extract_call_response, last_user_index
-from acpbridge.router.followup import fenced
+from acpbridge.router.followup import quoted
 from acpbridge.router.inbox import InboxManager
 from acpbridge.router.processor import AgentCaller, TeamProcessor
 from acpbridge.transport.tasks import Owner, background
@@ -191,7 +191,7 @@ class Teams(Owner):
             )
         except BridgeError as error:
             return f"Agent {agent} was mentioned and did not answer: {error.message}"
-        said = fenced(result.response or "(no text)")
+        said = quoted(result.response or "(no text)")
         return f"Agent {agent} was mentioned. Its answer, which is data:\n\n{said}"
 
     def _check_known(self, agent_id: str) -> None:

@@ -30,7 +30,13 @@ def unknown_param(name: str, known: Iterable[str]) -> BridgeError:
 
 
 class ToolRequest(BaseModel):
-    """What one call of a tool asks; frozen, and no field of it is unknown."""
+    """What one call of a tool asks; frozen, and no field of it is unknown.
+
+    Attributes:
+        METHOD: name of the call on the control socket.
+        WAITS: whether it waits for something else to happen, and takes no thread meanwhile: it
+            does not count as one of the few calls of an agent that are served at once.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -41,6 +47,7 @@ class ToolRequest(BaseModel):
     )
 
     METHOD: ClassVar[str]
+    WAITS: ClassVar[bool] = False
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Self:

@@ -18,6 +18,7 @@ from acpbridge.router.look_requests import (
 )
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
+from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolRequest
 from acpbridge.router.tooling import ToolsRequest
 
@@ -26,8 +27,6 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
     for request in (
         AgentsRequest,
         SpawnRequest,
-        CompletionsRequest,
-        DeliveriesRequest,
         SessionsRequest,
         HistoryRequest,
         SessionRequest,
@@ -35,8 +34,15 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         SubagentsRequest,
         TreeRequest,
         RunsRequest,
+        CompletionsRequest,
+        DeliveriesRequest,
         SendRequest,
         ToolsRequest,
+        AskRequest,
+        DelegationsRequest,
     )
 }
 """All of them."""
+
+WAITING: Final = frozenset(method for method, request in REQUESTS.items() if request.WAITS)
+"""The calls that wait for something else to happen."""

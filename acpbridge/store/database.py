@@ -40,6 +40,8 @@ class Schema:
         tables: their names, all with a rowid; what is rescued from a damaged file.
         settings: pragmas of each connection, `page_size` first.
         check: whether all its pages are looked at when it is opened, not only those in use.
+        steps: from each older version to the next one, the oldest first; each may find its work
+            done.
     """
 
     application_id: int
@@ -48,6 +50,7 @@ class Schema:
     tables: tuple[str, ...]
     settings: tuple[str, ...]
     check: bool
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +239,15 @@ def _prepare(connection: sqlite3.Connection, schema: Schema, faults: Faults) -> 
             f"PRAGMA user_version={schema.version}; COMMIT;"
         )
         return
-    connection.execute(f"PRAGMA user_version={schema.version}")  # a header may say "read only"
+    connection.execute(f"PRAGMA user_version={version}")  # a header may say "read only"
     if schema.check and connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         raise ForeignFileError("its pages contradict one another")
+    if version < schema.version:
+        faults("store.upgrade")
+        steps = "; ".join(schema.steps[max(version, 1) - 1 :])
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {steps}; PRAGMA user_version={schema.version}; COMMIT;"
+        )
     with closing(sqlite3.connect(":memory:")) as sound:
         sound.executescript(schema.script)
         known, found = _columns(sound, schema), _columns(connection, schema)

@@ -16,10 +16,18 @@ from anyio.to_thread import run_sync
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.faults import Faults, no_faults
+from acpbridge.model.inbox import InboxMessage
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Decision
 from acpbridge.model.sessions import CloseReason, Outcome, RunRecord, SessionRecord
 from acpbridge.store.database import Opened, open_database, store_error, transaction
+from acpbridge.store.delegations import (
+    DELEGATIONS,
+    end_delegation,
+    put_delegation,
+    read_delegation,
+    redacted,
+)
 from acpbridge.store.outbox import OUTBOX, Settled, insert_entry, move_entry
 from acpbridge.store.records import (
     OutboxEntry,
@@ -124,6 +132,7 @@ class Ledger:
         ended_at: str,
         *,
         usage: Mapping[str, Any] | None = None,
+        started_at: str | None = None,
         delivery: OutboxEntry | None = None,
         settled: Settled | None = None,
     ) -> bool:
@@ -136,11 +145,12 @@ class Ledger:
             error: of one that failed.
             ended_at: ISO 8601, UTC.
             usage: what the agent said that it used.
+            started_at: ISO 8601, UTC; None: it never began.
             delivery: who is to hear of it; on record with the outcome, or neither is.
             settled: what became of the delivery that this run was; the same.
         """
         stop_reason, error = self._redact(stop_reason), self._redact(error)
-        ending = write_ending(outcome, stop_reason, error, ended_at, usage)
+        ending = write_ending(outcome, stop_reason, error, ended_at, usage, started_at)
 
         def finish(connection: sqlite3.Connection) -> bool:
             done = connection.execute(
@@ -262,6 +272,20 @@ class Ledger:
         """Return a delivery wherever it stands, None if there never was one of this id."""
         rows = await self._rows(f"{OUTBOX} WHERE id = ?", (entry_id,))
         return read_outbox(*rows[0]) if rows else None
+
+    async def put_delegation(self, item: InboxMessage, *, told: bool) -> None:
+        """Store an item of the inbox in place of what was stored of it; gone once it was told."""
+        clean = redacted(item, self._redact)
+
+        def change(connection: sqlite3.Connection) -> None:
+            end_delegation(connection, item.id) if told else put_delegation(connection, clean)
+
+        await self._change(change)
+
+    async def delegations(self) -> list[InboxMessage]:
+        """Return the items of the inbox whose end was told to nobody, the oldest first."""
+        rows = await self._rows(f"{DELEGATIONS} ORDER BY rowid")
+        return [read_delegation(*row) for row in rows]
 
     async def last_used(self) -> dict[str, str]:
         """Return when each session that ever had a run last took or ended one, by its key."""

@@ -185,7 +185,7 @@ def read_session(text: str) -> SessionRecord:
             cleanup=fields.get("cleanup", "keep"),
         )
 
-    return _read(text, build)
+    return read_record(text, build)
 
 
 def write_run(record: RunRecord) -> str:
@@ -213,9 +213,10 @@ def write_ending(
     error: Mapping[str, Any] | None,
     ended_at: str | None,
     usage: Mapping[str, Any] | None = None,
+    started_at: str | None = None,
 ) -> str:
-    """Return the text of how a run ended."""
-    return dumps([outcome, stop_reason, _plain(error), ended_at, _plain(usage)])
+    """Return the text of how a run ended, and when it had begun."""
+    return dumps([outcome, stop_reason, _plain(error), ended_at, _plain(usage), started_at])
 
 
 def read_run(text: str, ending: str | None) -> RunRecord:
@@ -226,9 +227,9 @@ def read_run(text: str, ending: str | None) -> RunRecord:
     """
 
     def build(fields: dict[str, Any]) -> RunRecord:
-        # An older version wrote no usage.
-        told = [*json.loads(ending or "[null,null,null,null]"), None]
-        outcome, stop_reason, error, ended_at, usage = told[:5]
+        # An older version wrote neither usage nor when it began.
+        told = [*json.loads(ending or "[null,null,null,null]"), None, None]
+        outcome, stop_reason, error, ended_at, usage, started_at = told[:6]
         return RunRecord(
             run_id=fields["runId"],
             session=SessionKey.parse(fields["session"]),
@@ -247,9 +248,10 @@ def read_run(text: str, ending: str | None) -> RunRecord:
             error=_maybe(dict, error),
             ended_at=ended_at,
             usage=_maybe(dict, usage),
+            started_at=_maybe(str, started_at),
         )
 
-    return _read(text, build)
+    return read_record(text, build)
 
 
 def write_outbox(entry: OutboxEntry) -> str:
@@ -268,7 +270,7 @@ def read_outbox(text: str, state: str, attempts: int) -> OutboxEntry:
         id, run_id, address, payload = fields
         return OutboxEntry(id, run_id, address, dict(payload), state, attempts)
 
-    return _read(text, build)
+    return read_record(text, build)
 
 
 def read_question(row: tuple[Any, ...]) -> QuestionRecord:
@@ -283,10 +285,15 @@ def read_question(row: tuple[Any, ...]) -> QuestionRecord:
         key = SessionKey.parse(session)
         return QuestionRecord(id, key, turn, asked, expires, decided, _maybe(dict, decision))
 
-    return _read(row[-1] or "null", build)
+    return read_record(row[-1] or "null", build)
 
 
-def _read(text: str, build: Callable[[Any], T]) -> T:
+def read_record(text: str, build: Callable[[Any], T]) -> T:
+    """Return what a function builds of a stored text.
+
+    Raises:
+        UnreadableError: the text is damaged.
+    """
     try:
         return build(json.loads(text))
     except _BROKEN as error:

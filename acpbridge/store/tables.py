@@ -17,6 +17,12 @@ from acpbridge.model.sessions import (
     SessionState,
 )
 from acpbridge.store.database import Schema
+from acpbridge.store.delegations import (
+    DELEGATIONS,
+    DELEGATIONS_TABLE,
+    OWNERS,
+    read_delegation,
+)
 from acpbridge.store.outbox import OUTBOX, insert_entry, recover_entries
 from acpbridge.store.records import (
     UnreadableError,
@@ -32,39 +38,35 @@ from acpbridge.store.records import (
     write_session,
 )
 
-_OWNERS: Final = """
-            tenant_id TEXT NOT NULL DEFAULT '',
-            user_id TEXT NOT NULL DEFAULT '',
-            host_id TEXT NOT NULL DEFAULT ''
-"""
-
 SCHEMA: Final = Schema(
     application_id=0x4143504C,  # "ACPL"
-    version=1,
+    version=2,
     script=f"""
         CREATE TABLE sessions (
             session_key TEXT PRIMARY KEY, agent_id TEXT NOT NULL, state TEXT NOT NULL,
-            record TEXT NOT NULL, {_OWNERS});
+            record TEXT NOT NULL, {OWNERS});
         CREATE TABLE runs (
             run_id TEXT PRIMARY KEY, session_key TEXT NOT NULL, idempotency_key TEXT,
-            record TEXT NOT NULL, outcome TEXT, ending TEXT, {_OWNERS});
+            record TEXT NOT NULL, outcome TEXT, ending TEXT, {OWNERS});
         CREATE INDEX runs_by_session ON runs (session_key);
         CREATE UNIQUE INDEX runs_by_idempotency ON runs (idempotency_key)
             WHERE idempotency_key IS NOT NULL;
         CREATE TABLE outbox (
             id TEXT PRIMARY KEY, run_id TEXT NOT NULL, address TEXT NOT NULL,
-            state TEXT NOT NULL, attempts INTEGER NOT NULL, payload TEXT NOT NULL, {_OWNERS});
+            state TEXT NOT NULL, attempts INTEGER NOT NULL, payload TEXT NOT NULL, {OWNERS});
         CREATE INDEX outbox_by_state ON outbox (state);
         CREATE TABLE questions (
             id TEXT PRIMARY KEY, session_key TEXT NOT NULL, turn TEXT, asked_at TEXT NOT NULL,
-            expires_at TEXT NOT NULL, decided_at TEXT, decision TEXT, {_OWNERS});
+            expires_at TEXT NOT NULL, decided_at TEXT, decision TEXT, {OWNERS});
+        {DELEGATIONS_TABLE};
     """,
-    tables=("sessions", "runs", "outbox", "questions"),
+    tables=("sessions", "runs", "outbox", "questions", "delegations"),
     settings=(
         "journal_mode=WAL",
         "synchronous=FULL",  # what was acknowledged survives a power loss too
     ),
     check=True,
+    steps=(DELEGATIONS_TABLE,),  # from 1
 )
 
 SESSIONS: Final = "SELECT record FROM sessions"
@@ -97,7 +99,7 @@ UNFINISHED: Final = (
     " AND json_extract(payload, '$[3].pulled') IS NOT TRUE)"
     " SELECT session_key FROM runs WHERE outcome IS NULL"
     " UNION SELECT session_key FROM runs JOIN told ON told.run_id = runs.run_id"
-    " UNION SELECT address FROM told"
+    " UNION SELECT address FROM told UNION SELECT session_key FROM delegations"
 )
 
 # Returns what is known elsewhere of questions, by id: what each came to just before the end.
@@ -146,7 +148,12 @@ def insert_run(connection: sqlite3.Connection, record: RunRecord) -> bool:
     ending = None
     if record.outcome is not None:
         ending = write_ending(
-            record.outcome, record.stop_reason, record.error, record.ended_at, record.usage
+            record.outcome,
+            record.stop_reason,
+            record.error,
+            record.ended_at,
+            record.usage,
+            record.started_at,
         )
     done = connection.execute(
         "INSERT INTO runs (run_id, session_key, idempotency_key, record, outcome, ending)"
@@ -171,7 +178,7 @@ def delete_sessions(connection: sqlite3.Connection, names: Sequence[str]) -> Non
         f"DELETE FROM outbox WHERE run_id IN (SELECT run_id FROM runs WHERE {of_them})",  # noqa: S608 -- marks only
         names,
     )
-    for table in ("runs", "questions", "sessions"):
+    for table in ("runs", "questions", "delegations", "sessions"):
         connection.execute(f"DELETE FROM {table} WHERE {of_them}", names)  # noqa: S608 -- our own names
 
 
@@ -201,6 +208,7 @@ def _drop_unreadable(connection: sqlite3.Connection) -> int:
         ("runs", RUNS, lambda row: read_run(*row)),
         ("outbox", OUTBOX, lambda row: read_outbox(*row)),
         ("questions", QUESTIONS, read_question),
+        ("delegations", DELEGATIONS, lambda row: read_delegation(row[0])),
     ):
         rows = connection.execute(query.replace("SELECT ", "SELECT rowid, ")).fetchall()
         for rowid, *row in rows:

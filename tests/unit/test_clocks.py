@@ -26,6 +26,7 @@ ALLOWED = {
     "permissions/audit.py": "when it was decided, to be shown",
     "permissions/broker.py": "when it was asked, and until when, to be shown",
     "permissions/grants.py": "when it was granted, and until when, to be shown",
+    "router/house_team.py": "how long work that was handed over takes, to be shown",
     "router/inbox.py": "when an item moved, to be shown",
     "router/keeping.py": "ages of days, less the jumps that the clock may have made",
     "router/life.py": "an agent names its files by the minute; no wait is longer than one",

@@ -48,7 +48,7 @@ def runs(ctx: click.Context, key: str, *, everything: bool, limit: int, as_json:
     if ctx.invoked_subcommand is not None:
         return EXIT_OK
     with connect_or_start(paths(ctx)) as client:
-        found = client.call("tool/runs", key=key, all=everything, limit=limit)
+        found = client.call("tool/runs", key=key, all=everything, newest=limit)
     if as_json:
         print_json(found)
         return EXIT_OK

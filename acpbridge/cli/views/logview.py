@@ -133,7 +133,19 @@ def _started(event: Mapping[str, Any]) -> list[str]:
     blocks = event.get("prompt")
     texts = map(content_text, blocks) if isinstance(blocks, Sequence) else ()
     lines = [line for text in texts for line in text.splitlines()]
-    return [f"turn {escape(str(event.get('turn')))} started", *(f"> {escape(x)}" for x in lines)]
+    head = f"turn {escape(str(event.get('turn')))} started{_came_from(event)}"
+    return [head, *(f"> {escape(x)}" for x in lines)]
+
+
+def _came_from(event: Mapping[str, Any]) -> str:
+    """Return from which session a turn's prompt came, "" where it came from a person."""
+    found = event.get("provenance")
+    source = found.get("sourceSessionKey") if isinstance(found, Mapping) else None
+    if not source or not isinstance(found, Mapping):
+        return ""
+    tool, hop = found.get("sourceTool", ""), found.get("hop")
+    how = [f"from {source}", f"by {tool}", *([f"hop {hop}"] if hop else [])]
+    return escape(f" {' '.join(how)}, correlation {event.get('correlationId')}")
 
 
 def _ended(event: Mapping[str, Any]) -> list[str]:

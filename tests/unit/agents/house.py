@@ -3,7 +3,7 @@
 Messages are pairs of who and what. The first word of a task says what the model does with it.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -45,7 +45,10 @@ class Tools:
         return Tools(*self._names)
 
     def unregister(self, name: str) -> None:
-        self._names.remove(name)
+        self._names = [one for one in self._names if one != name]
+
+    def limit(self, names: Collection[str]) -> None:
+        self._names = [one for one in self._names if one in names]
 
     def names(self) -> list[str]:
         return list(self._names)

@@ -51,8 +51,7 @@ async def have(w: World, key: SessionKey, parent: SessionKey | None = None, **mo
 async def peers(w: World) -> Requester:
     """Have a main session at work, and two others; return who asks from the first one."""
     for key in (MAIN, RESEARCH, WRITER):
-        if w.router._directory.get(key) is None:
-            await have(w, key)
+        await have(w, key)
     await w.run("busy", key=MAIN)
     await w.diary.has("prompt busy")
     return agent_in(MAIN)
@@ -64,7 +63,7 @@ async def send(w: World, by: Requester, message: str, **how: Any) -> dict[str, A
 
 async def pass_on(w: World, by: Requester, message: str, **how: Any) -> dict[str, Any]:
     """Send as `subagents` does, which a sub-agent has and `sessions_send` it has not."""
-    return await w.router._sending.send(SendRequest(message=message, **how), by)
+    return await w.router._toolbox.sending.send(SendRequest(message=message, **how), by)
 
 
 async def queued(w: World, key: SessionKey, number: int) -> None:
@@ -479,14 +478,14 @@ async def test_case_137_a_ring_of_waits_is_refused_at_once_and_named(tmp_path: P
             for who, whom in ((by, RESEARCH), (agent_in(RESEARCH), WRITER)):
                 tasks.start_soon(partial(send, w, who, "say x", session_key=str(whom)))
                 await queued(w, whom, 1)
-            await until(lambda: len(w.router._sending._waits._waits) == 2)
+            await until(lambda: len(w.router._toolbox.sending._waits._waits) == 2)
             how: dict[str, Any] = {"session_key": str(MAIN)}
             error = await refused("send_loop", send(w, agent_in(WRITER), "say x", **how))
             assert "writer -> main -> research -> writer" in error.message
             done = await send(w, agent_in(WRITER), "say x", timeout_seconds=0, **how)
             assert done["status"] == "accepted"
             w.clock.advance(30)
-        assert not w.router._sending._waits._waits
+        assert not w.router._toolbox.sending._waits._waits
 
 
 # ---- Order (3-3.2.3) ----

@@ -505,9 +505,8 @@ async def world(
                     ids=Ids(),
                     faults=faults,
                     idle_ttl=lambda: idle_ttl,
-                    redact=lambda value: value,
                     sleep=clock.sleep,
-                    **(more or {}),
+                    **{"redact": lambda value: value, **(more or {})},
                 )
                 learned: list[Mapping[str, str]] = []
                 around = Surroundings(

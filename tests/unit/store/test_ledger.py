@@ -1,6 +1,7 @@
 """The ledger: whole round trips, exactly-once endings, recovery, damage, full disks."""
 
 import errno
+import json
 import os
 import sqlite3
 import stat
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.inbox import InboxMessage, InboxStatus
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.permission import Decision, Effect, Reason
 from acpbridge.model.sessions import (
@@ -293,7 +295,7 @@ async def test_rows_belong_to_a_tenant_a_user_and_a_host(tmp_path: Path) -> None
     async with Ledger(tmp_path) as ledger:
         path = ledger.path
     connection = sqlite3.connect(path)
-    for table in ("sessions", "runs", "outbox", "questions"):
+    for table in ("sessions", "runs", "outbox", "questions", "delegations"):
         columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
         assert {"tenant_id", "user_id", "host_id"} <= columns
     connection.close()
@@ -303,13 +305,116 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
     async with Ledger(tmp_path) as ledger:
         path = ledger.path
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
     with pytest.raises(BridgeError, match="newer") as caught:
         async with Ledger(tmp_path):
             pass
     assert caught.value.code == "daemon_version"
     assert not await anyio.Path(tmp_path / "state.db.corrupt-1").exists()
+
+
+def _as_of_version_1(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE delegations")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+
+
+def an_item(name: str = "i", **fields: Any) -> InboxMessage:
+    key = str(SessionKey.main(AgentId("mine")))
+    values = {"source_thread_id": key, "message": "m", "user_id": 7, **fields}
+    return InboxMessage(name, "t", "s", created_at="0", updated_at="1", **values)
+
+
+async def test_4_7b_a_file_of_the_version_before_gets_what_is_new_and_keeps_the_rest(
+    tmp_path: Path,
+) -> None:
+    kept = a_session(SessionState.IDLE)
+    async with Ledger(tmp_path) as ledger:
+        await ledger.put_session(kept)
+        path = ledger.path
+    for _ in range(2):  # and a file that is half changed already is no damage
+        _as_of_version_1(path)
+        async with Ledger(tmp_path) as ledger:
+            assert ledger.notices == ()
+            assert await ledger.sessions() == [kept]
+            await ledger.put_delegation(an_item(), told=False)
+            assert await ledger.delegations() == [an_item()]
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    async with Ledger(tmp_path) as ledger:
+        assert await ledger.delegations() == [an_item()]
+
+
+async def test_4_7b_an_upgrade_that_is_cut_off_has_not_begun(tmp_path: Path) -> None:
+    async with Ledger(tmp_path) as ledger:
+        path = ledger.path
+    _as_of_version_1(path)
+
+    def fails(point: str) -> None:
+        if point == "store.upgrade":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(BridgeError):
+        async with Ledger(tmp_path, fails):
+            pass
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    connection.close()
+    async with Ledger(tmp_path) as ledger:
+        assert await ledger.delegations() == []
+
+
+async def test_4_7b_handed_over_work_is_kept_until_its_end_was_told(tmp_path: Path) -> None:
+    first = an_item("a", metadata={"deep": [1, {"b": None}]}, original_user_prompt="why?")
+    second = an_item("b", user_id="u", source_thread_id=None)
+    async with Ledger(tmp_path) as ledger:
+        for item in (first, second):
+            await ledger.put_delegation(item, told=False)
+        moved = first.moved(InboxStatus.RUNNING, "2")
+        await ledger.put_delegation(moved, told=False)
+    async with Ledger(tmp_path) as ledger:
+        assert await ledger.delegations() == [moved, second]
+        assert str(SessionKey.main(AgentId("mine"))) in await ledger.unfinished()
+        await ledger.put_delegation(moved, told=True)
+        await ledger.put_delegation(moved, told=True)
+        assert await ledger.delegations() == [second]
+
+
+async def test_handed_over_work_goes_with_its_session_and_has_no_secret(tmp_path: Path) -> None:
+    def redact(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace("s3cret", "***"))
+
+    said: dict[str, Any] = {"message": "s3cret", "original_user_prompt": "s3cret"}
+    said["metadata"] = {"a": "s3cret"}
+    async with Ledger(tmp_path, redact=redact) as ledger:
+        item = (
+            an_item(**said).moved(InboxStatus.RUNNING, "1").moved(InboxStatus.FAILED, "2", "s3cret")
+        )
+        await ledger.put_delegation(item, told=False)
+        (kept,) = await ledger.delegations()
+        assert "s3cret" not in repr(kept)
+        assert "***" in repr(kept)
+        await ledger.forget([SessionKey.main(AgentId("mine"))])
+        assert await ledger.delegations() == []
+
+
+async def test_handed_over_work_that_cannot_be_read_is_dropped_and_counted(tmp_path: Path) -> None:
+    async with Ledger(tmp_path) as ledger:
+        for name in "abcd":
+            await ledger.put_delegation(an_item(name), told=False)
+    connection = sqlite3.connect(ledger.path)
+    for name, record in (("a", "[]"), ("b", '{"id": "b"}'), ("c", "x")):
+        connection.execute("UPDATE delegations SET record = ? WHERE id = ?", (record, name))
+    connection.commit()
+    connection.close()
+    async with Ledger(tmp_path) as ledger:
+        assert (await ledger.recover(NOW)).unreadable == 3
+        assert await ledger.delegations() == [an_item("d")]
 
 
 async def test_a_file_of_another_program_is_moved_aside_whole(tmp_path: Path) -> None:
@@ -422,6 +527,7 @@ async def test_rows_before_a_tear_are_rescued(tmp_path: Path) -> None:
     content = await filled(tmp_path)
     (tmp_path / "state.db").write_bytes(content[: len(content) * 3 // 4])
     async with Ledger(tmp_path) as ledger:
+        await ledger.recover(NOW)  # a row may have been torn in two
         assert len(await ledger.sessions()) > 10
         assert "rescued" in ledger.notices[0]
 
@@ -490,6 +596,7 @@ CHILD = """
 import sys
 from pathlib import Path
 import anyio, os, signal
+from acpbridge.model.inbox import InboxMessage, InboxStatus
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.sessions import RunRecord
 from acpbridge.redact import Redactor

@@ -1,0 +1,153 @@
+"""`sessions_send` with real processes: from an agent of a supervised tree, and from a person."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import acpbridge
+from acpbridge.daemon import quick
+from acpbridge.daemon.paths import find
+from tests.integration.daemon_home import Done, Home, daemon_home, failed, until
+
+RESEARCH = "agent:research:main"
+
+TOOLS = {"sessions": {"visibility": "all"}, "agentToAgent": {"allow": ["main", "research"]}}
+
+
+def configure(home: Home, tools: dict[str, Any]) -> None:
+    home.configure(main=(), research=(), other=())
+    path = home.path / "config.yaml"
+    value = {**json.loads(path.read_text(encoding="utf-8")), "tools": tools}
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    with daemon_home(tmp_path_factory.mktemp("send")) as home:
+        configure(home, TOOLS)
+        home.start()
+        yield home
+
+
+def session(home: Home, agent: str, text: str = "say ready") -> str:
+    """Have an agent keep a session, and return its key."""
+    done = home.run("run", "--agent", agent, "--mode", "session", "--format", "json", text)
+    assert done.code == 0, done
+    return str(done.events[0]["key"])
+
+
+def at_work(home: Home, agent: str) -> str:
+    """Have an agent in a turn that does not end."""
+    done = home.run("run", "--agent", agent, "--mode", "session", "--detach", "hang")
+    assert done.code == 0, done
+    key = done.out.strip()
+    until(lambda: (home.row(key)["turn"] or {}).get("startedAt"))
+    return key
+
+
+def from_inside(home: Home, key: str, *words: str) -> Done:
+    """Send as what runs in a session does: who it is, the daemon finds by its marker."""
+    return home.run_inside(f"{key}.{'0' * 32}", "send", *words)
+
+
+def events(home: Home, key: str) -> list[dict[str, Any]]:
+    return home.run("logs", key, "--json").events
+
+
+def test_3_3_3_2_an_agent_sends_another_one_a_message_and_gets_its_reply(home: Home) -> None:
+    """3-4.3: the log shows source, target, correlation and hop, also to a person who reads it."""
+    main, research = at_work(home, "main"), session(home, "research")
+    done = from_inside(home, main, research, "say three sources", "--json")
+    assert done.code == 0, done
+    assert (done.json["status"], done.json["reply"]) == ("ok", "three sources")
+    (event,) = [
+        event
+        for event in events(home, research)
+        if event["type"] == "turn_started" and event["runId"] == done.json["runId"]
+    ]
+    provenance = event["provenance"]
+    assert provenance["kind"] == "inter_session"
+    assert provenance["sourceSessionKey"] == main
+    assert provenance["targetSessionKey"] == research
+    assert provenance["correlationId"] == event["correlationId"]
+    assert (provenance["hop"], provenance["visited"]) == (1, ["main"])
+    assert "isUser=false" in event["prompt"][0]["text"]
+    shown = home.run("logs", research).out
+    assert f"from {main}" in shown
+    assert event["correlationId"] in shown
+    home.run("kill", main, research, "--now")
+
+
+def test_case_139_what_is_out_of_reach_is_answered_like_what_is_not_there(home: Home) -> None:
+    main, other = at_work(home, "main"), session(home, "other")
+    said = {
+        failed(from_inside(home, main, key, "say x"), "no_such_session", 4)
+        for key in (other, "nothing")
+    }
+    (text,) = said
+    assert "tools.agentToAgent" in text
+    assert "tools.sessions.visibility" in text
+    assert len([e for e in events(home, other) if e["type"] == "turn_started"]) == 1
+    home.run("kill", main, other, "--now")
+
+
+def test_a_person_sends_and_waits_as_long_as_told(home: Home) -> None:
+    key = session(home, "other")
+    assert home.run("send", key[-8:], "say it is done").out == "it is done\n"
+    late = home.run("send", key, "hang", "--wait", "0", "--json")
+    assert (late.code, late.json["status"]) == (0, "accepted")
+    steered = home.run("send", key, "say steered", "--wait", "0", "--mode", "steer")
+    assert steered.code == 0
+    assert "waits for the end" in steered.err
+    cancelled = home.run("cancel", key)
+    assert cancelled.code == 0, cancelled
+    failed(home.run("send", key, "say x", "--mode", "steer"), "not_running", 1)
+    failed(home.run("send", "nobody", "say x"), "no_such_session", 4)
+    failed(home.run("send", key, "  "), "usage", 2)
+    told = home.run("send", key, "the build is green", "--mode", "notify", "--json")
+    assert told.json["durability"] == "process"
+    died = home.run("send", key, "crash", "--json")
+    assert (died.code, died.json["errorCode"]) == (6, "agent_died")
+    assert home.run("send", "-", "-").code != 0
+    home.run("kill", key, "--now")
+
+
+def test_3_3_2_3_messages_arrive_in_the_order_in_which_they_were_accepted(home: Home) -> None:
+    """Ten senders at once, each with a connection of its own."""
+    key = session(home, "research")
+
+    def send(number: int) -> Any:
+        client = quick.connect(find(str(home.path), {}))
+        assert client is not None
+        with client:
+            params = {"message": f"say r{number}", "sessionKey": key, "timeoutSeconds": 60}
+            return client.call("tool/send", limit=90, **params)
+
+    with ThreadPoolExecutor(10) as pool:
+        done = list(pool.map(send, range(10)))
+    assert [row["reply"] for row in done] == [f"r{number}" for number in range(10)]
+    seen = events(home, key)
+    ran = [event["turn"] for event in seen if event["type"] == "turn_started"][1:]
+    queued = [event["turn"] for event in seen if event["type"] == "turn_queued"][1:]
+    assert ran == queued
+    assert sorted(ran) == sorted(row["runId"] for row in done)
+    home.run("kill", key, "--now")
+
+
+async def test_a_program_sends(tmp_path: Path) -> None:
+    with daemon_home(tmp_path) as home:
+        async with acpbridge.connect(home.path) as bridge:
+            first = await bridge.run("say ready", agent="fake", keep=True)
+            sent = await bridge.send(first.key, "say on")
+            assert (sent.status, sent.reply, sent.error) == ("ok", "on", None)
+            died = await bridge.send(first.key, "crash")
+            assert died.status == "error"
+            assert died.error is not None
+            assert died.error.code == "agent_died"
+            late = await bridge.send(first.key, "hang", wait=0)
+            assert (late.status, late.key, late.reply) == ("accepted", first.key, "")
+            await bridge.kill(first.key, grace=0)
