@@ -79,7 +79,7 @@ async def test_runs_say_how_they_ended_and_who_is_to_hear_of_it(tmp_path: Path) 
         ends = {}
         for task in ("say x", "raise", "crash"):
             key = await child(w, top, task, label=task)
-            await until(lambda key=key: not w.session(key).active)
+            await w.rest(key)
             ends[task] = key
         rows = {row["sessionKey"]: row for row in await runs(w, key=str(top))}
         assert rows[str(top)]["status"] == "running"
