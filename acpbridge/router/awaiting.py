@@ -60,8 +60,8 @@ class Awaiting:
     ) -> tuple[str, list[Work]]:
         """Return why there is nothing more to wait for, `timeout` if there is; and the tasks."""
         wanted = set(request.task_ids)
-        below = self._workload.below(requester)
-        works = [work for work in await self._workload.of(below) if work.run.run_id in wanted]
+        tasks = await self._workload.tasks(requester)
+        works = [work for work in tasks if work.run.run_id in wanted]
         if len(works) < len(wanted):
             return UNAVAILABLE, works
         if all(_over(work) for work in works):

@@ -86,7 +86,7 @@ class Yielding:
         return {"status": "yielded", **found, "children": await self._pending(requester)}
 
     async def _pending(self, requester: Requester) -> list[dict[str, Any]]:
-        works = await self._workload.of(self._workload.below(requester))
+        works = await self._workload.tasks(requester)
         return [
             {
                 "runId": work.run.run_id,

@@ -506,3 +506,16 @@ async def test_a_person_does_not_pause_and_an_agent_of_ours_acknowledges_nothing
         await refused("invalid_params", paused(w, OPERATOR))
         error = await refused("invalid_params", paused(w, agent_in(top), acknowledgment="x"))
         assert error.message.startswith("acknowledgment is for clients")
+
+
+async def test_a_turn_that_tells_of_an_end_is_no_task(tmp_path: Path) -> None:
+    """With every run: the child that was told of its own child's end has two tasks."""
+    async with world(tmp_path) as w:
+        top = await top_of(w)
+        one, run = await spawned(w, top)
+        deep, deeper = await spawned(w, one, "say done")
+        await until(lambda: w.session(one).inbox.waiting())
+        assert w.session(deep).turn is None
+        listed = await subagents(w, agent_in(top))
+        assert ids(listed["tasks"], "taskId") == [run, deeper]
+        assert [row["index"] for row in listed["active"] + listed["recent"]] == [1, 2]
