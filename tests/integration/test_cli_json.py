@@ -92,6 +92,7 @@ def play(home: Home) -> Seen:
     it = Scenario(home)
     nothing_runs(it)
     turns(it)
+    messages(it)
     asking = a_question(it)
     both_are_shown(it, asking)
     started_below(it, asking)
@@ -129,6 +130,14 @@ def turns(it: Scenario) -> None:
     head, *events = it.home.run("sessions", "export", died).events
     it.seen.add("sessions export", head)
     it.seen.add_events(events)
+
+
+def messages(it: Scenario) -> None:
+    """Tell a session something with its next turn, and have it answer."""
+    key = it.home.ask("sessions", all=True)["sessions"][0]["key"]
+    it.json("send --json", "send", key, "noted", "--mode", "notify", "--json")
+    assert it.json("send --json", "send", key, "say on", "--json")["reply"] == "on"
+    it.seen.add_events(it.home.run("logs", key, "--json").events)
 
 
 def a_question(it: Scenario) -> str:

@@ -1,7 +1,10 @@
 """Work that one agent hands to another, with real processes: chats go on, restarts lose nothing."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,11 +12,12 @@ from tests.integration.asking_agents import (
     delegation,
     events,
     hand_over,
+    inside,
     notices,
     prompts,
     stands,
 )
-from tests.integration.daemon_home import Home, daemon_home, until
+from tests.integration.daemon_home import Home, daemon_home, failed, until
 
 # An agent is held where it asks a person, for as long as nobody answers.
 WORK = "ask execute ls\nsay the mountain is high"
