@@ -75,14 +75,14 @@ class Yielding:
     async def _pull(self, request: YieldRequest, requester: Requester) -> dict[str, Any]:
         """Return the completions that are held for a client, waiting for one if there is none."""
         taken = request.acknowledgment
-        pending = await self._pending(requester)
-        params = {
-            "waitSeconds": PULL_WAIT if pending else 0,
-            "acknowledge": [taken] if isinstance(taken, str) and taken else [*taken],
-        }
-        found = await self._dispatch("tool/completions", params, requester)
-        if not pending and not found.get("completions") and not taken:
-            raise _nothing()
+        ids = [taken] if isinstance(taken, str) and taken else [*taken]
+        found = await self._dispatch("tool/completions", {"acknowledge": ids}, requester)
+        if not found["completions"]:
+            if await self._pending(requester):
+                wait = {"waitSeconds": PULL_WAIT}
+                found = await self._dispatch("tool/completions", wait, requester)
+            elif not taken:
+                raise _nothing()
         return {"status": "yielded", **found, "children": await self._pending(requester)}
 
     async def _pending(self, requester: Requester) -> list[dict[str, Any]]:

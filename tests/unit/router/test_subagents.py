@@ -1,6 +1,7 @@
 """`subagents`: what a session started, named, looked at, ended, spoken to and waited for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome
 from acpbridge.router.look_requests import TAKES, SubagentsRequest, YieldRequest
 from acpbridge.router.spawn_requests import SpawnRequest
-from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
+from tests.unit.router.world import FAKE, OPERATOR, World, agent_in, refused, until, world
 
 
 async def subagents(w: World, by: Requester, action: str = "list", **params: Any) -> dict[str, Any]:
@@ -519,3 +520,33 @@ async def test_a_turn_that_tells_of_an_end_is_no_task(tmp_path: Path) -> None:
         listed = await subagents(w, agent_in(top))
         assert ids(listed["tasks"], "taskId") == [run, deeper]
         assert [row["index"] for row in listed["active"] + listed["recent"]] == [1, 2]
+
+
+async def test_who_has_completions_in_its_queue_need_not_pause(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        top = await top_of(w)
+        await spawned(w, top, "say done")
+        await until(lambda: w.session(top).inbox.waiting())
+        told = await paused(w, agent_in(top))
+        assert told["status"] == "deferred"
+        assert "end your turn" in told["message"]
+
+
+async def test_a_client_that_the_bridge_does_not_run_gets_what_is_held_for_it_by_a_yield(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        main = SessionKey.main(FAKE)
+        client = replace(agent_in(main), external=True)
+        await refused("nothing_pending", paused(w, client))
+        wanted = {"task": "say done", "runtime": "acp", "agentId": "fake", "callerCwd": w.cwd}
+        receipt = await w.router.tool(SpawnRequest.read(wanted), client)
+        told = await paused(w, client)
+        assert told["status"] == "yielded"
+        (held,) = told["completions"]
+        assert held["runId"] == receipt["runId"]
+        again = await paused(w, client)
+        assert [one["id"] for one in again["completions"]] == [held["id"]]
+        taken = await paused(w, client, acknowledgment=held["id"])
+        assert taken["completions"] == []
+        await refused("nothing_pending", paused(w, client))
