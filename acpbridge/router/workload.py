@@ -59,6 +59,11 @@ class Work:
         return self.run.outcome
 
     @property
+    def over(self) -> bool:
+        """Whether its end is on record, so that whoever hears of it can rely on it."""
+        return self.outcome is not None and (self.turn is None or self.turn.done.is_set())
+
+    @property
     def status(self) -> str:
         """Where it stands, in one word."""
         if self.outcome is not None:

@@ -104,7 +104,7 @@ class Yielding:
 
 
 def _to_come(work: Work) -> bool:
-    return work.outcome is None or work.delivery in _TO_COME
+    return not work.over or work.delivery in _TO_COME
 
 
 def _has_come(session: Session) -> bool:

@@ -8,8 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from acpbridge.config.snapshot import Limits
+from acpbridge.config.snapshot import Config, Limits
+from acpbridge.config.tools import SessionTools, Tools, Visibility
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester
@@ -550,3 +552,44 @@ async def test_a_client_that_the_bridge_does_not_run_gets_what_is_held_for_it_by
         taken = await paused(w, client, acknowledgment=held["id"])
         assert taken["completions"] == []
         await refused("nothing_pending", paused(w, client))
+
+
+async def test_what_the_configuration_hides_is_not_below_either(tmp_path: Path) -> None:
+    """With lineage alone: the child is listed, and ended, although no session sees another one."""
+    tools = Tools(sessions=SessionTools(visibility=Visibility.SELF))
+    fake = AgentDefinition(id=FAKE, command=("fake",))
+    async with world(tmp_path, config=Config(agents={FAKE: fake}, tools=tools)) as w:
+        top = await top_of(w)
+        one, run = await spawned(w, top)
+        assert (await subagents(w, agent_in(top)))["total"] == 0
+        done = await subagents(w, agent_in(top), "kill", target="all")
+        assert done["stopped"] == []
+        await refused("no_such_session", subagents(w, agent_in(top), "kill", target=run))
+        assert w.session(one).turn is not None
+
+
+async def test_a_wrong_call_does_nothing(tmp_path: Path) -> None:
+    """Without the check: the kill is done, and its message ignored."""
+    async with world(tmp_path) as w:
+        top = await top_of(w)
+        one, run = await spawned(w, top)
+        wrong = subagents(w, agent_in(top), "kill", target=run, message="please")
+        assert (
+            "message is not for action 'kill'" in (await refused("invalid_params", wrong)).message
+        )
+        assert w.session(one).turn is not None
+
+
+async def test_a_person_sees_and_ends_what_any_agent_started_and_nothing_of_a_persons(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        top = await top_of(w)
+        one, run = await spawned(w, top)
+        listed = await subagents(w, OPERATOR)
+        assert ids(listed["active"]) == [run]
+        assert (listed["callerSessionKey"], listed["callerIsSubagent"]) == (None, False)
+        await refused("no_such_session", subagents(w, OPERATOR, "kill", target=str(top)))
+        await subagents(w, OPERATOR, "kill", target="all")
+        assert w.session(one).closed
+        assert w.session(top).turn is not None
