@@ -175,6 +175,9 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
     "send_loop": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Answer with what is known, instead of asking on."
     ),
+    "not_paused": ErrorKind(
+        INVALID_REQUEST, EXIT_FAILURE, "Send it with mode followup: that begins a turn."
+    ),
     "not_running": ErrorKind(
         INVALID_REQUEST, EXIT_FAILURE, "Send it with mode followup: that begins a turn."
     ),

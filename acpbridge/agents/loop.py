@@ -149,6 +149,9 @@ class RunResult:
         messages: the conversation as it is now, compressed where it was.
         media: what tools want to go out with the answer.
         usage: what the model has counted, of all its answers together.
+        context_tokens: what it counted for its last answer: what the conversation takes of its
+            window; 0: not known.
+        limit_reached: whether it was not asked further although it wanted to go on.
     """
 
     content: str = ""
@@ -159,6 +162,8 @@ class RunResult:
     messages: tuple[ModelMessage, ...] = ()
     media: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    context_tokens: int = 0
+    limit_reached: bool = False
 
 
 async def run(config: RunConfig) -> RunResult:
@@ -213,6 +218,7 @@ class _Running:
     lines: list[str] = field(default_factory=list)
     recalled: list[ModelMessage] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
+    context_tokens: int = 0
 
     def __post_init__(self) -> None:
         config = self.config
@@ -228,6 +234,7 @@ class _Running:
             messages=tuple(self.messages),
             media=tuple(self.calls.media),
             usage=self.usage,
+            context_tokens=self.context_tokens,
             **fields,
         )
 
@@ -257,7 +264,7 @@ class _Running:
             if iteration:
                 await self._show()
             await self._add(ModelRequest(await self.calls.run(wanted, tools)))
-        return self.outcome(LIMIT_TEXT)
+        return self.outcome(LIMIT_TEXT, limit_reached=True)
 
     async def _recall(self) -> None:
         if self.config.memory is not None:
@@ -272,10 +279,11 @@ class _Running:
         except Exception as error:
             # The boundary of a call: a model, and the network before it.
             raise LLMGenerateError(error) from error
+        told = answer.usage
         self.usage = Usage(
-            self.usage.input + answer.usage.input_tokens,
-            self.usage.output + answer.usage.output_tokens,
+            self.usage.input + told.input_tokens, self.usage.output + told.output_tokens
         )
+        self.context_tokens = told.input_tokens + told.output_tokens
         return answer
 
     async def _add(self, message: ModelMessage) -> None:

@@ -14,11 +14,13 @@ from typing import Any, Final
 import anyio
 
 from acpbridge.errors import BridgeError
+from acpbridge.model.events import TURN_ENDS
 from acpbridge.model.inbound import InboundMessage
 from acpbridge.model.outbound import OutboundMessage
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome
-from acpbridge.router.api import RouterApi, RunReceipt, RunRequest
+from acpbridge.router.api import RouterApi, RunReceipt, RunRequest, Span
+from acpbridge.router.said import read_turn
 
 # To put a run on record; it is seen through, for else nobody would know of what to cancel. Seconds.
 ACCEPT_WAIT: Final = 30.0
@@ -98,19 +100,21 @@ class BridgeSession:
         )
 
     async def _said(self, receipt: RunReceipt) -> str:
-        """Return what the agent says in a turn, once that is over."""
-        said: list[str] = []
-        following = await self._where.api.follow(self.key, receipt.after, self._where.requester)
+        """Return what the agent says last in a turn, without secrets, once that is over."""
+        turn: list[tuple[bytes, bytes]] = []
+        span = Span(stored=True)
+        following = await self._where.api.follow(
+            self.key, receipt.after, self._where.requester, span
+        )
         async with aclosing(following):
             while lines := await following.read():
                 for line in lines:
                     event = json.loads(line)
-                    if event.get("turn") != receipt.run_id:
-                        continue
-                    if event["type"] in ("turn_ended", "turn_failed"):
-                        return "".join(said)
-                    said.append(_text(event))
-        return "".join(said)
+                    if event["turn"] == receipt.run_id:
+                        turn.append((event["type"].encode(), line))
+                        if event["type"] in TURN_ENDS:
+                            return read_turn(turn).text
+        return read_turn(turn).text
 
     async def _cancel(self) -> None:
         with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_WAIT):
@@ -128,14 +132,6 @@ class BridgeSession:
         except BridgeError as error:
             if error.code not in _GONE:
                 raise
-
-
-def _text(event: Mapping[str, Any]) -> str:
-    update = event.get("update") or {}
-    content = update.get("content")
-    if update.get("sessionUpdate") != "agent_message_chunk" or not isinstance(content, dict):
-        return ""
-    return str(content.get("text", ""))
 
 
 def _error(outcome: Outcome, error: Mapping[str, Any] | None) -> BridgeError | None:

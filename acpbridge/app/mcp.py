@@ -104,6 +104,8 @@ class Link:
         if known[0] != "agent" or (not inside and wanted is not None and known[1] != wanted):
             message = f"The daemon took this for {known[0]} {known[1] or ''}, not for {wanted}."
             raise BridgeError("daemon_version", message)
+        # A longer one would be lost, and its call never answered.
+        client.connection.send_no_longer_than(told["takes"])
 
 
 def _inside_a_tree() -> bool:

@@ -19,6 +19,7 @@ from acpbridge.app.policing import Policing
 from acpbridge.app.recovering import recover
 from acpbridge.app.setup import Base, Setup
 from acpbridge.app.toolserver import tool_server
+from acpbridge.config.environment import plain_environment
 from acpbridge.controller.bounds import bounds
 from acpbridge.controller.containment import ShimContainment, containment_of
 from acpbridge.controller.errands import Errands
@@ -128,6 +129,7 @@ async def open_router(
                 learn=base.learn,
                 notices=lambda: [*_notices(base, ledger, session_log), *supervisor.notices],
                 policy=policing.shown,
+                plain_environment=lambda: plain_environment(os.environ),
                 tool_server=partial(tool_server, paths.home),
             )
             async with Router(services, supervisor, audit, around) as router:
@@ -254,6 +256,7 @@ def _services(
         ),
         usage=supervisor.usage,
         stall=lambda: config().limits.stall_seconds,
+        announce=lambda: config().limits.announce_seconds,
     )
 
 

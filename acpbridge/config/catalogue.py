@@ -287,3 +287,13 @@ DEMO: Final = AgentDefinition(
     entry="acpbridge.agents.demo:demo",
     facts=AgentFacts(asking_mode="default", no_login=True),
 )
+
+
+# Who serves models to agents that have no code, with the variables by which an API key is given,
+# the preferred one first. The older API of a vendor is one that most other servers speak too.
+MODEL_VENDORS: Final[Mapping[str, tuple[str, ...]]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openai-chat": ("OPENAI_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+}

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.modelagent import VARIABLE
 
 MARK: Final = "ACPBRIDGE_MARK"
 HOME: Final = "ACPBRIDGE_HOME"
-OURS: Final = frozenset({MARK, HOME})
+OURS: Final = frozenset({MARK, HOME, VARIABLE})
 
 _COMMON: Final = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "TMPDIR", "XDG_*"),
@@ -69,7 +70,23 @@ def child_environment(
     out |= definition.env_set
     dropped = facts.secret_names if definition.auth == "subscription" else ()
     out = {name: v for name, v in out.items() if name not in dropped and not forbidden(name)}
-    return out | {HOME: home, MARK: mark}
+    by_model = definition.by_model
+    told = {} if by_model is None else {VARIABLE: by_model.write()}
+    return out | told | {HOME: home, MARK: mark}
+
+
+def is_proxy(name: str) -> bool:
+    """Tell whether a variable names a proxy."""
+    return name.lower() in _PROXIES
+
+
+def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what any program needs of an environment and nobody keeps secret.
+
+    Proxies are left out, for their addresses may hold a password.
+    """
+    kept = (name for name in environ if _matches(name, _COMMON) and name not in _NOT_COMMON)
+    return {name: environ[name] for name in kept if not forbidden(name)}
 
 
 def may_be_given(name: str) -> bool:

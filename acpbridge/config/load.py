@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 from pydantic_core import PydanticCustomError
 
-from acpbridge.config import catalogue, environment, recognise, servers, yamltext
+from acpbridge.config import catalogue, environment, modelagents, recognise, servers, yamltext
 from acpbridge.config.delegation import Acp, Subagents
 from acpbridge.config.shape import Word, shaped
 from acpbridge.config.snapshot import STRICT, Config, DaemonSettings, Limits, Notify
@@ -50,6 +50,11 @@ class _Runtime(_Strict):
     agent: Word | None = None
     entry: Annotated[StrictStr, Field(pattern=_ENTRY)] | None = None
     python: Word | None = None
+    model: Word | None = None
+    instructions: StrictStr | None = None
+    tools: list[Word] | None = None
+    max_iterations: Annotated[StrictInt, Field(ge=1, le=modelagents.MOST_ITERATIONS)] | None = None
+    base_url: Word | None = None
 
 
 class _Env(_Strict):
@@ -233,16 +238,10 @@ def _base(
     if runtime.kind and runtime.type:
         raise source.error((*here, "type"), "`type` is another word for `kind`; keep one of them")
     if (runtime.kind or runtime.type) == "python":
-        if runtime.entry is None or runtime.command or runtime.agent:
-            raise source.error(here, "a python agent needs `entry: module:name` and no command")
-        python = _program(source, (*here, "python"), runtime.python or "", home)
-        entry = _entry(source, (*here, "entry"), runtime.entry, home)
-        facts = catalogue.PYTHON
-        return AgentDefinition(
-            key, kind=RuntimeKind.PYTHON, entry=entry, python=python, facts=facts
-        )
-    if runtime.entry or runtime.python:
-        raise source.error(here, "`entry` and `python` belong to `kind: python`; add that")
+        return _python(source, here, key, runtime, home)
+    if runtime.entry or runtime.python or modelagents.given(runtime):
+        names = "`entry`, `python` and `model`"
+        raise source.error(here, f"{names} belong to `kind: python`; add that")
     if runtime.command and runtime.agent:
         raise source.error(here, "give `command` or `agent`, not both")
     if runtime.command:
@@ -257,6 +256,24 @@ def _base(
     if found.facts == catalogue.UNCHECKED:
         raise source.error(where, "its command is not known; give runtime.command")
     return found
+
+
+def _python(
+    source: yamltext.Text, here: yamltext.Path, key: AgentId, runtime: _Runtime, home: str
+) -> AgentDefinition:
+    """Return the definition of an agent that we serve: by its code, or by a model."""
+    of_model = modelagents.given(runtime)
+    if runtime.command or runtime.agent or (runtime.entry is None) == (runtime.model is None):
+        problem = "a python agent needs `entry: module:name` or `model`, and no command"
+        raise source.error(here, problem)
+    if runtime.model is None and of_model:
+        raise source.error((*here, of_model[0]), "it belongs to an agent that has a `model`")
+    python = _program(source, (*here, "python"), runtime.python or "", home)
+    if runtime.entry is None:
+        return modelagents.definition(source, here, key, runtime, python)
+    entry = _entry(source, (*here, "entry"), runtime.entry, home)
+    facts = catalogue.PYTHON
+    return AgentDefinition(key, kind=RuntimeKind.PYTHON, entry=entry, python=python, facts=facts)
 
 
 def _program(source: yamltext.Text, path: yamltext.Path, program: str, home: str) -> str:

@@ -46,6 +46,8 @@ class Limits(BaseModel):
         max_concurrent_subagents: Python agents that others have started and that run at once.
         max_queued_spawns: children that may wait for a place.
         run_timeout_seconds: of a spawned turn for which nothing else is said. 0: no limit.
+        announce_seconds: an attempt at telling a session of a completion, from when its agent is
+            started or asked until the words go out.
         max_hops: how often one message goes on from agent to agent.
     """
 
@@ -64,6 +66,7 @@ class Limits(BaseModel):
     max_store_mb: Annotated[_Count, Field(le=1024**2)] | None = None
     max_rss_mb: _CountOrNone = 0
     max_processes_per_session: _CountOrNone = 0
+    announce_seconds: _Seconds = 120.0
     stall_seconds: Annotated[float, Field(strict=True, ge=0, le=86400, allow_inf_nan=False)] = 0.0
     max_concurrent_subagents: _Count = 8
     max_queued_spawns: _CountOrNone = 100

@@ -30,12 +30,19 @@ _FEWEST: Final = 2
 # computes takes the interpreter from the event loop.
 CALLS_AT_ONCE: Final = 2
 
+# And so many of those at once that mostly wait for somebody else: a main agent asks several others
+# at a time, and looks at them meanwhile.
+WAITS_AT_ONCE: Final = 32
+
 # Logs that all clients of one session follow: each wakes for every event, before anybody else is
 # served again.
 FOLLOWED: Final = 64
 
 # This waits for something else, and takes no thread meanwhile.
-_WAITING: Final = frozenset({"hello", "wait"}) | WAITING
+_WAITING: Final = frozenset({"hello", "wait"})
+# So do these actions of one that has others too: a parent that waits for two of its children can
+# still end them.
+_WAITING_ACTIONS: Final = {"tool/subagents": ("wait", "send")}
 
 # One who is an agent is found out in a thread: those of everybody else are not taken for it.
 JUDGES: Final = 2
@@ -112,7 +119,7 @@ class Crowd:
         """Return what the calls of a client pass: all clients of an agent's session the same."""
         if who.role is not Role.AGENT:
             return Turnstile()
-        fresh = Turnstile(CALLS_AT_ONCE, FOLLOWED)
+        fresh = Turnstile(CALLS_AT_ONCE, FOLLOWED, WAITS_AT_ONCE)
         return self._turnstiles.setdefault(str(who.session), fresh)
 
 
@@ -122,16 +129,29 @@ class Turnstile:
     Args:
         calls: served at once; None for no bound.
         followed: logs that are followed at once; None for no bound.
+        waits: calls served at once that mostly wait; None for no bound.
     """
 
-    def __init__(self, calls: int | None = None, followed: int | None = None) -> None:
+    def __init__(
+        self, calls: int | None = None, followed: int | None = None, waits: int | None = None
+    ) -> None:
         self._calls = None if calls is None else anyio.Semaphore(calls)
+        self._waits = None if waits is None else anyio.Semaphore(waits)
         self._most = followed
         self._followed: list[Sized] = []
 
-    def serving(self, method: str) -> AbstractAsyncContextManager[object]:
-        """Wait until a call may be served; leaving lets the next one in."""
-        return nullcontext() if self._calls is None or method in _WAITING else self._calls
+    def serving(self, method: str, action: object = None) -> AbstractAsyncContextManager[object]:
+        """Wait until a call may be served; leaving lets the next one in.
+
+        Args:
+            method: of the call.
+            action: what it says that it is to do, where one method does several things.
+        """
+        if method in _WAITING:
+            return nullcontext()
+        long = method in WAITING or action in _WAITING_ACTIONS.get(method, ())
+        bound = self._waits if long else self._calls
+        return nullcontext() if bound is None else bound
 
     @contextmanager
     def passing(self, followed: Sized) -> Iterator[None]:

@@ -241,7 +241,7 @@ class _Client:
         if not self._greeted.is_set() and call.method != HELLO:
             raise BridgeError("invalid_message", "Say hello first.")
         with nullcontext() if self.slot is None else self.slot.serving(call.method):
-            async with self.turnstile.serving(call.method):
+            async with self.turnstile.serving(call.method, params.get("action")):
                 return await method(params)
 
     # ---- Calls ----
@@ -249,9 +249,11 @@ class _Client:
     async def _hello(self, params: Mapping[str, Any]) -> dict[str, Any]:
         self._who = await self._duties.claimed(self._who, read_claim(params))
         self._greeted.set()
-        agent = self._who.role is Role.AGENT
-        self._peer.raise_limit(min(AGENT_LINE, self._duties.limit) if agent else self._duties.limit)
+        agent = self._who.role is Role.AGENT and not self._who.external
+        takes = min(AGENT_LINE, self._duties.limit) if agent else self._duties.limit
+        self._peer.raise_limit(takes)
         return {
+            "takes": takes,
             "version": __version__,
             "wire": WIRE_VERSION,
             "pid": os.getpid(),

@@ -7,6 +7,7 @@ from typing import Any
 
 from acpbridge.model.delegation import Delegation
 from acpbridge.model.keys import AgentId
+from acpbridge.model.modelagent import ModelAgent
 from acpbridge.model.settings import Settings
 
 
@@ -141,6 +142,7 @@ class AgentDefinition:
         kind: of the runtime.
         command: argv of an ACP agent; empty: found from the facts.
         entry: `module:attribute` of a Python agent.
+        by_model: what a Python agent is made of that has no code of its own; None: it has.
         python: the interpreter for it, "" for our own.
         workspace: its directory, "" for the caller's.
         mode: the session mode to set; None: the asking mode of the facts.
@@ -169,6 +171,7 @@ class AgentDefinition:
     kind: RuntimeKind = RuntimeKind.ACP
     command: tuple[str, ...] = ()
     entry: str = ""
+    by_model: ModelAgent | None = None
     python: str = ""
     workspace: str = ""
     mode: str | None = None

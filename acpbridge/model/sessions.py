@@ -187,6 +187,7 @@ class RunRecord:
         error: `{code, message, hint, data}` of one that failed.
         ended_at: ISO 8601, UTC.
         usage: what the agent said that it used; None: it did not say.
+        started_at: when it was begun, ISO 8601, UTC, known once it has ended; None: never.
     """
 
     run_id: str
@@ -205,3 +206,4 @@ class RunRecord:
     error: Mapping[str, Any] | None = None
     ended_at: str | None = None
     usage: Mapping[str, Any] | None = None
+    started_at: str | None = None

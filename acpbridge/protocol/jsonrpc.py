@@ -132,6 +132,7 @@ class Peer:
     """One end of a connection.
 
     Attributes:
+        takes: bytes of a line that the other side takes, where it has said so.
         outbox: bytes that the peer itself wants sent (answers to broken requests), in order.
         silent_on_noise: True towards an agent, which is never sent an id of null. Its errors are
             its own, whatever they claim to be; those of our daemon come back as they were raised.
@@ -147,6 +148,7 @@ class Peer:
     relayed: frozenset[str] = frozenset({RELAYED})
     strict_limit: int = DEFAULT_LIMIT
     unread_limit: int = sys.maxsize
+    takes: int = sys.maxsize
     outbox: list[bytes] = field(default_factory=list)
     _ids: "count[int]" = field(default_factory=count)
     _pending: dict[int, jsonrpc_base.Request] = field(default_factory=dict)
@@ -226,8 +228,9 @@ class Peer:
         return self._bounded(text.encode("ascii") + b"\n")
 
     def _bounded(self, line: bytes) -> bytes:
-        if len(line) > self.limit:
-            message = f"The message has {len(line)} bytes; the limit is {self.limit}."
+        limit = min(self.limit, self.takes)
+        if len(line) > limit:
+            message = f"The message has {len(line)} bytes; the limit is {limit}."
             raise BridgeError("message_too_large", message)
         return line
 

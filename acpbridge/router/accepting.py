@@ -86,8 +86,8 @@ class Accepting:
         return self._line
 
     def stop(self) -> None:
-        """Accept nothing any more."""
-        self._stopping = True
+        """Accept nothing any more; what is to be told is told by the next daemon."""
+        self._stopping = self._services.tidings.over = True
 
     async def accept(
         self, request: RunRequest, requester: Requester, action: Action = Action.PROMPT
@@ -142,10 +142,12 @@ class Accepting:
         with anyio.CancelScope(shield=True):
             try:
                 run = await self._put_on_record(session, requester, request, key, new=new)
-                spawned = request.birth is not None
-                await self._check_still_wanted(session, run, caller, spawned=spawned)
-            except BaseException:
+                await self._check_still_wanted(session, run, caller)
+            except BaseException as error:
                 session.inbox.release(weight(request.content))
+                ended = isinstance(error, BridgeError) and error.code == "session_closed"
+                if request.birth is not None and ended:
+                    raise _not_admitted(session) from None
                 raise
         if action is Action.SEND and not self._owns(asking, session):
             caller = None  # what is sent to a peer does not end with the turn that sent it
@@ -176,8 +178,11 @@ class Accepting:
         """Settle how a main session is run that is prompted for the first time."""
         config = self._around.config()
         definition = config.agents.get(session.key.agent, session.definition)
-        caller = "" if asking is None else asking.record.cwd
-        cwds = (request.cwd, caller, request.caller_cwd)
+        cwds: tuple[str, ...] = (request.cwd, request.caller_cwd)
+        if asking is not None:
+            # An agent does not choose where others work: only where a person has its family do so.
+            top = self._directory.get(asking.record.lineage.root or asking.key) or asking
+            cwds = (top.record.cwd,)
         made = mains.housed(session, definition, config.revision, cwds, self._make)
         self._directory.add(made)
         return made
@@ -310,7 +315,7 @@ class Accepting:
         self._services.scribe.put(lambda: self._services.ledger.put_session(closed))
 
     async def _check_still_wanted(
-        self, session: Session, record: RunRecord, caller: Turn | None, *, spawned: bool
+        self, session: Session, record: RunRecord, caller: Turn | None
     ) -> None:
         """Give a run its outcome whose session, or whose caller, was ended while it was stored."""
         unwanted = caller is not None and caller.cancelling
@@ -321,10 +326,7 @@ class Accepting:
             record.run_id, Outcome.CANCELLED, "cancelled", None, now
         )
         self._check_running()
-        try:
-            session.check_open()
-        except BridgeError as error:
-            raise _not_admitted(session, error) if spawned else error from None
+        session.check_open()
         raise BridgeError("request_cancelled", "The turn that asked for it was cancelled.")
 
     def _submit(
@@ -371,7 +373,7 @@ class Accepting:
         return RunReceipt(session.key, run.run_id, after, str(session.key.agent), warnings)
 
 
-def _not_admitted(session: Session, why: BridgeError) -> BridgeError:
+def _not_admitted(session: Session) -> BridgeError:
     """Return the error for a session that was made, and ended before its first turn was taken."""
-    message = f"{session.key} was made, and its first turn was not taken: {why.message}"
+    message = f"{session.key} was made and ended; its first turn was not taken."
     return BridgeError("dispatch_failed", message, data={"childSessionKey": str(session.key)})

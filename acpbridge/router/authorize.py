@@ -35,6 +35,7 @@ class Action(StrEnum):
     PRUNE = "delete sessions"
     STOP_DAEMON = "stop the daemon"
     GRANTS = "list or revoke grants"
+    DELIVERIES = "list or change deliveries"
 
 
 class Reach(StrEnum):
@@ -71,12 +72,14 @@ REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
         Action.ANSWER: Reach.NONE,
         Action.ALLOW_BY_RULE: Reach.NONE,
         Action.GRANTS: Reach.NONE,
+        Action.DELIVERIES: Reach.NONE,
     },
     Role.EDITOR: {
         **_ALL,
         Action.PRUNE: Reach.NONE,
         Action.STOP_DAEMON: Reach.NONE,
         Action.GRANTS: Reach.NONE,
+        Action.DELIVERIES: Reach.NONE,
     },
     Role.AGENT: {
         Action.RUN: Reach.ALL,  # as a child of its own; depth and number are bounded
@@ -94,6 +97,7 @@ REACH: Final[Mapping[Role, Mapping[Action, Reach]]] = {
         Action.PRUNE: Reach.NONE,
         Action.STOP_DAEMON: Reach.NONE,
         Action.GRANTS: Reach.NONE,
+        Action.DELIVERIES: Reach.NONE,
     },
     Role.CHANNEL: dict.fromkeys(Action, Reach.NONE),
 }

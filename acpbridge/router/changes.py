@@ -7,10 +7,11 @@ kept a second time. Above is the router.
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from acpbridge.errors import BridgeError
 from acpbridge.model.requesters import Requester
+from acpbridge.router.authorize import Action
 from acpbridge.router.births import CHILD_SPAWNED
 from acpbridge.router.directory import Directory
 from acpbridge.router.finding import find
@@ -20,6 +21,9 @@ from acpbridge.router.looking import Looking
 from acpbridge.router.reading import MOST, Reading
 from acpbridge.router.session import Session
 from acpbridge.router.transcript import kind_of
+
+# In place of a model: none is chosen any more.
+DEFAULT: Final = "default"
 
 # Changes that one answer tells, the newest.
 MOST_CHANGES: Final = 100
@@ -48,13 +52,12 @@ class Changes:
         """Return state, version and, if asked for, what changed since.
 
         Raises:
-            BridgeError: `no_such_session`; `unsupported_control` for a change of the model.
+            BridgeError: `no_such_session`; `session_closed` or `permission_denied` for a change of
+                the model.
         """
         session = find(self._directory, request.session_key, requester)
         if request.model:
-            message = "session_status changes no model: a run chooses it."
-            hint = "Give model with sessions_spawn, or acpbridge run --session KEY --model M."
-            raise BridgeError("unsupported_control", message, hint=hint)
+            await self._choose(session, request.model, requester)
         version = await self._reading.newest(session)
         (row,) = self._looking.rows([session])
         chosen = session.record.settings.model
@@ -63,7 +66,7 @@ class Changes:
             "ok": True,
             "sessionKey": str(session.key),
             "agentId": session.key.agent,
-            "changedModel": False,
+            "changedModel": bool(request.model),
             "stateVersion": version,
             "statusText": status_text(row),
             **{name: row[name] for name in SHARED},
@@ -74,6 +77,14 @@ class Changes:
         if request.changes_since is not None:
             answer["stateChanges"] = await self._since(session, request.changes_since, version)
         return answer
+
+    async def _choose(self, session: Session, model: str, requester: Requester) -> None:
+        """Have a session go on with another model: from its next turn on, which applies it."""
+        if session.key != requester.session:
+            find(self._directory, str(session.key), requester, Action.PROMPT)
+        session.check_open()
+        wanted = "" if model == DEFAULT else model  # the empty one takes the choice back
+        await session.keep(settings=replace(session.record.settings, model=wanted))
 
     async def _since(self, session: Session, after: int, version: int) -> dict[str, Any]:
         begin = max(after, version - MOST)

@@ -52,6 +52,8 @@ class Closing:
         if reason is not None:
             self._services.remarks.forget(self._book.record.key)
             self._services.notes.forget(self._book.record.key)
+            self._services.watching.changed(self._book.record.key, {"type": f"closed: {reason}"})
+            self._services.watching.forget(self._book.record.key)
         self._services.scribe.put(self._services.broker.tell)
 
     async def finish(self) -> None:

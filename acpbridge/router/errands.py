@@ -27,11 +27,13 @@ class Errand:
         entry: id of the completion in the outbox.
         began: set once the turn is worked on: from then on its time counts.
         told: whether the words have gone out.
+        late: whether it was given up because it took too long.
     """
 
     entry: str
     began: anyio.Event = field(default_factory=anyio.Event)
     told: bool = False
+    late: bool = False
 
     async def go(self, ledger: Ledger, unwanted: Callable[[], bool]) -> None:
         """Put on record that the words go out now; what follows must not wait for anything.
@@ -53,6 +55,10 @@ class Errand:
             raise BridgeError("request_cancelled", "The turn was cancelled.")
         self.told = True
 
+    def over(self, error: BridgeError | None) -> bool:
+        """Tell whether nothing of it is to be told any more by itself, once its turn has ended."""
+        return self.told and (error is None or error.code not in UNHEARD)
+
     def settled(self, error: BridgeError | None, at: str) -> Settled:
         """Return the step that the completion takes with the end of the turn.
 
@@ -60,7 +66,7 @@ class Errand:
             error: of the turn; None for one that the agent answered, or that was cancelled.
             at: ISO 8601, UTC.
         """
-        if not self.told or (error is not None and error.code in UNHEARD):
+        if not self.over(error):
             return Settled(self.entry, ("sent",), "pending")
         if error is None:
             return Settled(self.entry, ("sent",), "delivered", {"at": at})

@@ -98,7 +98,7 @@ class Families:
         if not request.all and not request.key:
             day = self._services.clock.wall() - timedelta(hours=RECENT)
             since = day.isoformat(timespec="milliseconds")
-        works = await self._workload.of(sessions, since=since, newest=request.limit)
+        works = await self._workload.of(sessions, since=since, newest=request.newest)
         now = self._services.now()
         return {"runs": [self._run(work, now) for work in works]}
 

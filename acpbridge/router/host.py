@@ -27,6 +27,7 @@ from acpbridge.protocol.content import without_bytes
 from acpbridge.router.modes import ModeAudit
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn, completion_of
+from acpbridge.router.watching import SPOKEN_TO, asker, by_person, news_of
 from acpbridge.runtimes.base import TurnResult
 
 log = structlog.get_logger(__name__)
@@ -71,6 +72,7 @@ class Host:
         definition: AgentDefinition,
     ) -> None:
         self.key = record.key
+        self._parent = record.lineage.parent
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
         self._modes = ModeAudit(services, record.key)
@@ -193,6 +195,8 @@ class Host:
             "correlationId": request.correlation_id,
         }
         self.emit(Fact("turn_started", values))
+        if by_person(request):
+            self._services.watching.changed(self.key, SPOKEN_TO, parent=self._parent)
 
     def prompt_of(self, turn: Turn) -> tuple[Mapping[str, Any], ...]:
         """Return what the agent is sent for a turn: what was asked, and what it is to be told."""
@@ -308,6 +312,7 @@ class Host:
                 if self.turn is turn:
                     self.turn = None  # what the agent says from here on is nobody's (case 31)
                 self._append(turn, ending.event)
+                self._tell_others(turn, ending.outcome)
                 with anyio.move_on_after(COMMIT_WAIT):
                     await self._services.log.committed(self.key)
         finally:
@@ -316,6 +321,12 @@ class Host:
             turn.done.set()
             if turn.request.delivery or turn.errand is not None:
                 self._services.tidings.tell()
+
+    def _tell_others(self, turn: Turn, outcome: Outcome) -> None:
+        """Keep for those who watch the session how its turn ended; what that carried is told."""
+        self._services.notes.over(self.key, turn)
+        news, by = news_of(turn.run_id, outcome), asker(turn.request)
+        self._services.watching.changed(self.key, news, by=by)
 
     async def _store(self, turn: Turn, ending: "_Ending") -> None:
         """Put the outcome into the ledger: now, or once the ledger can be written again."""
@@ -332,6 +343,7 @@ class Host:
                 error,
                 ended_at,
                 usage=ending.usage if isinstance(ending.usage, Mapping) else None,
+                started_at=turn.started_at,
                 delivery=delivery,
                 settled=settled,
             )

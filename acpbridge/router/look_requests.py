@@ -98,7 +98,7 @@ class SessionRequest(ToolRequest):
     METHOD: ClassVar[str] = "tool/session"
 
     session_key: str = CURRENT
-    model: str = ""
+    model: str = Field("", max_length=200)
     changes_since: Number | None = None
 
 
@@ -112,6 +112,7 @@ class YieldRequest(ToolRequest):
     """
 
     METHOD: ClassVar[str] = "tool/yield"
+    WAITS: ClassVar[bool] = True
 
     wait_for: Literal["message"] = "message"
     message: str = Field("", max_length=2000)
@@ -211,11 +212,11 @@ class RunsRequest(ToolRequest):
     Attributes:
         key: of a session, or a part of one: only its runs and those below it; "" for all.
         all: also those that ended longer ago.
-        limit: of them, the newest.
+        newest: so many at most, the ones accepted last.
     """
 
     METHOD: ClassVar[str] = "tool/runs"
 
     key: str = ""
     all: bool = False
-    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    newest: Annotated[int, Field(ge=1, le=1000)] = 100

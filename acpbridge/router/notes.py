@@ -6,7 +6,7 @@ Above are `send` and `watching`, which put it here, and the host of a turn, whic
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from acpbridge.errors import BridgeError
@@ -30,11 +30,19 @@ class Note:
         id: of it; a second one with the same id takes its place.
         text: as the agent reads it.
         provenance: where it comes from.
+        before: how many it has taken the place of.
     """
 
     id: str
     text: str
     provenance: Mapping[str, Any]
+    before: int = 0
+
+    @property
+    def block(self) -> dict[str, str]:
+        """What the agent reads, as a block of a prompt."""
+        more = f" (and {self.before} changes before)" if self.before else ""
+        return {"type": "text", "text": self.text + more}
 
 
 @dataclass(slots=True)
@@ -68,7 +76,8 @@ class Notes:
             raise BridgeError("busy", message, hint=hint)
         if kept is None:
             kept = self._kept.setdefault(session, _Kept())
-        kept.waiting[note.id] = note
+        old = kept.waiting.get(note.id)
+        kept.waiting[note.id] = note if old is None else replace(note, before=old.before + 1)
 
     def behind(
         self, session: SessionKey, turn: Turn, content: Sequence[Mapping[str, Any]]
@@ -82,8 +91,7 @@ class Notes:
             before = kept.carried if _unheard(kept.by) else []
             kept.by, kept.carried = turn, [*before, *kept.waiting.values()]
             kept.waiting, news = {}, kept.carried
-        blocks = ({"type": "text", "text": note.text} for note in kept.carried)
-        return (*content, *blocks), news
+        return (*content, *(note.block for note in kept.carried)), news
 
     def over(self, session: SessionKey, turn: Turn) -> None:
         """Let go of what a turn has carried that has ended."""

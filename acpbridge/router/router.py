@@ -36,29 +36,25 @@ from acpbridge.router.api import (
 )
 from acpbridge.router.authorize import Action
 from acpbridge.router.claiming import Claim, Claiming
+from acpbridge.router.completing import completing
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
-from acpbridge.router.house_team import HouseTeam
+from acpbridge.router.inner import InnerRuns
+from acpbridge.router.inner_requests import InnerRequest, InnerWait
 from acpbridge.router.keeping import Keeping
-from acpbridge.router.lookers import Parts, look_handlers
+from acpbridge.router.lookers import Parts
 from acpbridge.router.looking import Looking
 from acpbridge.router.mains import Mains
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
 from acpbridge.router.restarting import Restarting
-from acpbridge.router.roster import Roster
 from acpbridge.router.runs import Runs
-from acpbridge.router.send import Sending, Unannounced
-from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.spawn import Spawning
-from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.surroundings import Inspector, Surroundings
-from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.tokens import Tokens, with_tools
-from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
-from acpbridge.router.tooling import Tooling, ToolsRequest
+from acpbridge.router.toolbox import Toolbox
+from acpbridge.router.toolcall import ToolHandler, ToolRequest
 from acpbridge.runtimes.base import SessionSpec
 from acpbridge.transport.tasks import Owner, background
 
@@ -89,8 +85,6 @@ class Router(Owner):
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
         self._presence = Presence()
-        roster = Roster(self._directory, around.config)
-        self._tooling = Tooling(self._directory, around.config, self.tools)
         self._tokens = Tokens(services.ids, self._lives)
         self._claiming = Claiming(
             self._directory,
@@ -100,11 +94,6 @@ class Router(Owner):
             make=self._session,
             put=services.ledger.put_session,
         )
-        self._tools: dict[type[ToolRequest], ToolHandler[Any]] = {
-            AgentsRequest: roster.agents,
-            ToolsRequest: self._tooling.tools,
-        }
-        self._tools |= look_handlers(self._parts())
 
     async def _enter(self, stack: AsyncExitStack) -> None:
         for record in await self._services.ledger.sessions():
@@ -133,38 +122,34 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
-        self._mains = Mains(self._directory, self._services, self._around.config, self._session)
-        self._mains.ensure()
-        spawning = Spawning(
-            self._directory, self._accepting, self._around.config, self._services.ids
-        )
-        self._tools[SpawnRequest] = spawning.spawn
-        self._sending = Sending(
+        self._completing = completing(
             self._directory,
             self._runs,
             self._services,
-            self._around.config,
-            self._accepting,
-            Unannounced(),
+            self._around,
+            accept=self._accepting.accept,
+            tasks=self._tasks,
         )
-        self._tools[SendRequest] = self._sending.send
-        self._team = await stack.enter_async_context(
-            HouseTeam(
-                self._directory,
-                self._runs,
-                self._services,
-                self._around.config,
-                self._accepting,
-                self._ending,
-            )
-        )
-        self._tools[AskRequest] = self._team.ask
-        self._tools[DelegationsRequest] = self._team.delegations
+        self._mains = Mains(self._directory, self._services, self._around.config, self._session)
+        self._mains.ensure()
+        self._toolbox = await stack.enter_async_context(self._make_toolbox())
         # Without a `stop` before, the sessions' tasks are cancelled then: that is a stop too.
         stack.callback(self._take_no_more)
 
-    def _parts(self) -> Parts:
-        return Parts(
+    def _make_toolbox(self) -> Toolbox:
+        inner = InnerRuns(
+            self._directory,
+            self._services,
+            accept=self.run,
+            result=self.wait,
+            close=self.close,
+            make=self._session,
+        )
+        handlers: dict[type[ToolRequest], ToolHandler[Any]] = {
+            InnerRequest: inner.serve,
+            InnerWait: inner.wait,
+        }
+        parts = Parts(
             self._directory,
             self._looking,
             self._runs,
@@ -173,7 +158,10 @@ class Router(Owner):
             self._inspector,
             self._around,
             kill=self.kill,
-            tools=self._tools,
+            tools=handlers,
+        )
+        return Toolbox(
+            parts, handlers, self._accepting, self._ending, self._completing, self._tasks
         )
 
     def _take_no_more(self) -> None:
@@ -183,14 +171,14 @@ class Router(Owner):
 
     async def stop(self) -> None:
         """Refuse new work, cancel turns and questions, and end every tree, side by side."""
-        await self._team.stop()
+        await self._toolbox.stop()
         self._accepting.stop()
         self._services.broker.stop()
         await self._ending.stop()
 
     def busy(self) -> bool:
         """Tell whether any session has a process or anything to do."""
-        return any(session.active for session in self._directory)
+        return self._completing.dues.busy or any(session.active for session in self._directory)
 
     # ---- Runs ----
 
@@ -326,6 +314,7 @@ class Router(Owner):
     def asked(self, question: Question) -> None:
         """Take note of an open question; the broker calls it."""
         self._questions.asked(question)
+        self._completing.attention.asked(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         """Take note of a decision; the broker calls it."""
@@ -335,13 +324,12 @@ class Router(Owner):
 
     def tools(self) -> Collection[type[ToolRequest]]:
         """Return the tools that are served."""
-        return self._tools.keys()
+        return self._toolbox.tools()
 
     async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; see `RouterApi.tool`."""
         self._mains.ensure()
-        self._tooling.check(request, requester)
-        return await self._tools[type(request)](request, requester)
+        return await self._toolbox.call(request, requester)
 
     async def claimed(self, who: Requester, claim: Claim) -> Requester:
         """Return who a peer is that says something of itself; see `Claiming.judge`."""
@@ -363,7 +351,9 @@ class Router(Owner):
     def _start(self, session: Session) -> None:
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
 
-    def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
+    def _session(
+        self, record: SessionRecord, definition: AgentDefinition, services: Services | None = None
+    ) -> Session:
         for name, value in fixed_values(definition):
             self._around.learn({name: value})
         # Not before there is one who ends: nothing dies before it was started.
@@ -371,7 +361,7 @@ class Router(Owner):
             record,
             definition,
             self._spec,
-            self._services,
+            services or self._services,
             bereave=lambda session: self._ending.bereaved(session),
         )
 

@@ -5,62 +5,32 @@ that is over ends nothing; the run goes on, and its end is announced. Above is t
 are the `envelope` that goes along and the `replies` that come back.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any
 
-import anyio
+from anyio.abc import TaskGroup
 
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.requesters import Requester, Role
+from acpbridge.model.requesters import Requester
 from acpbridge.router import replies
 from acpbridge.router.accepting import Accepting
 from acpbridge.router.addressees import Addressees
-from acpbridge.router.api import RunReceipt, RunRequest, RunResult
+from acpbridge.router.api import RunReceipt, RunRequest
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.envelope import TOOL, Envelope, persons, seal
+from acpbridge.router.hearing import Hearing
 from acpbridge.router.notes import Note
-from acpbridge.router.runs import Runs
-from acpbridge.router.said import final_text
+from acpbridge.router.replyback import Exchange, Replying, talks
 from acpbridge.router.send_requests import SendMode, SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.waits import Waits
-from acpbridge.transport.tasks import background
-
-# Who looks at what came of a message; the sender was let through before it was sent.
-_SELF: Final = Requester(Role.SYSTEM, client_id="send")
-
-
-class Announcer(Protocol):
-    """Tells a session of the end of what it has asked for."""
-
-    def holding(self, run_id: str) -> Any:
-        """Return a context within which nobody is told of the end of a run."""
-        ...
-
-    async def claim(self, run_id: str) -> bool:
-        """Take a completion that was got otherwise; False if it is told already."""
-        ...
-
-
-class Unannounced:
-    """Where nobody is told of anything."""
-
-    @contextmanager
-    def holding(self, run_id: str) -> Iterator[None]:
-        """Hold nothing."""
-        del run_id
-        yield
-
-    async def claim(self, run_id: str) -> bool:
-        """Find nothing to take."""
-        del run_id
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +63,28 @@ class Sending:
 
     Args:
         directory: the sessions that there are.
-        runs: knows how they end.
-        services: log, notes, ids and clock.
+        services: notes, watchers, records and ids.
         config: the configuration in force.
         accepting: begins runs.
-        announcer: tells senders of the end of what they did not wait for.
+        hearing: waits for their ends.
+        tasks: outlive a call.
     """
 
     def __init__(
         self,
         directory: Directory,
-        runs: Runs,
         services: Services,
         config: Callable[[], Config],
         accepting: Accepting,
-        announcer: Announcer,
+        hearing: Hearing,
+        tasks: TaskGroup,
     ) -> None:
         self._directory = directory
-        self._runs = runs
         self._services = services
         self._config = config
         self._accepting = accepting
-        self._announcer = announcer
+        self._hearing = hearing
+        self._replying = Replying(accepting.accept, hearing, services, tasks)
         self._addressees = Addressees(directory)
         self._waits = Waits(self._asked_by)
 
@@ -131,11 +101,16 @@ class Sending:
             return self._note(sent)
         if request.mode is SendMode.STEER and target.turn is None:
             raise BridgeError("not_running", f"Nothing runs in {target.key} that could be steered.")
-        if sender is not None and request.timeout_seconds:
+        paused = await self._paused(sent) if request.mode is SendMode.RESUME else ""
+        if sender is not None and request.timeout_seconds and not paused:
             self._waits.check(sender.key, target.key)
+        if sender is not None and request.watch and target is not sender:
+            self._services.watching.watch(sender.key, target.key)
         receipt = await self._accepting.accept(_run_of(sent), requester, Action.SEND)
         if receipt.repeated and (again := await self._again(sent, receipt)) is not None:
             return again
+        if paused:
+            return replies.resumed(receipt, paused)
         return await self._outcome(sent, receipt)
 
     def _sealed(self, request: SendRequest, requester: Requester) -> _Sent:
@@ -168,6 +143,21 @@ class Sending:
         self._services.notes.add(sent.target.key, Note(note_id, text, _provenance(sent)))
         return replies.noted(sent.target, note_id)
 
+    async def _paused(self, sent: _Sent) -> str:
+        """Return the run that a paused child had last, which goes on with a message.
+
+        Raises:
+            BridgeError: `not_paused`.
+        """
+        target, sender = sent.target, sent.sender
+        runs = await self._services.ledger.runs(target.key)
+        owned = sender is None or sender.key in self._directory.line_above(target.key)
+        at_rest = target.turn is None and not target.inbox.expected
+        if not (owned and runs and at_rest and target.record.runtime == RuntimeKind.PYTHON):
+            message = f"{target.key} is no Python agent of yours that has paused."
+            raise BridgeError("not_paused", message)
+        return max(runs, key=lambda run: run.accepted_at).run_id
+
     # ---- What came of it ----
 
     async def _again(self, sent: _Sent, receipt: RunReceipt) -> dict[str, Any] | None:
@@ -180,33 +170,31 @@ class Sending:
         return None if ended else replies.under_way(receipt)
 
     async def _outcome(self, sent: _Sent, receipt: RunReceipt) -> dict[str, Any]:
-        seconds, sender = sent.request.timeout_seconds, sent.sender
-        steer = sent.request.mode is SendMode.STEER
-        if not seconds:
-            return replies.accepted(receipt, announced=sent.hears is not None, steer=steer)
-        waits = (
-            nullcontext() if sender is None else self._waits.waiting(sender.key, sent.target.key)
-        )
-        with self._announcer.holding(receipt.run_id), waits:
-            result = await self._wait(receipt, seconds)
-            if result is None:
-                return replies.accepted(receipt, announced=sent.hears is not None, steer=steer)
-            if sent.hears is not None:
-                await self._announcer.claim(receipt.run_id)  # nobody is told twice (case 133)
-        text = await final_text(self._services.log, receipt.key, receipt.run_id)
-        return replies.ended(receipt, result, text)
+        request, due = sent.request, sent.hears is not None
+        result = None
+        if request.timeout_seconds:
+            with self._waiting(sent):
+                result = await self._hearing.end(receipt, request.timeout_seconds, due=due)
+        if result is None:
+            steer = request.mode is SendMode.STEER
+            return replies.accepted(receipt, announced=due, steer=steer)
+        text, talks = await self._hearing.reply(receipt), self._talks(sent)
+        told = replies.ended(receipt, result, text, pending=talks)
+        if talks and told["status"] == "ok" and sent.envelope is not None:
+            self._replying.begin(Exchange(sent.envelope, request.message, text))
+        return told
 
-    async def _wait(self, receipt: RunReceipt, seconds: float) -> RunResult | None:
-        """Wait for the end of a run; None if that did not come in time."""
-        with anyio.CancelScope() as scope:
+    def _waiting(self, sent: _Sent) -> AbstractContextManager[None]:
+        if sent.sender is None:
+            return nullcontext()
+        return self._waits.waiting(sent.sender.key, sent.target.key)
 
-            async def limit() -> None:
-                await self._services.sleep(seconds)
-                scope.cancel()
-
-            async with background(limit):
-                return await self._runs.result(receipt.run_id, _SELF)
-        return None
+    def _talks(self, sent: _Sent) -> bool:
+        sender = sent.sender
+        if sender is None or sent.envelope is None or sent.hears is None:
+            return False
+        below = sender.key in self._directory.line_above(sent.target.key)
+        return talks(sent.envelope, below=below)
 
 
 def _provenance(sent: _Sent) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from acpbridge.router.places import Places
 from acpbridge.router.remarks import Remarks
 from acpbridge.router.scribe import Scribe
 from acpbridge.router.tidings import Tidings
+from acpbridge.router.watching import Watching
 from acpbridge.runtimes.base import Runtime
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.sessionlog import SessionLog
@@ -58,8 +59,10 @@ class Services:
         usage: what the tree of a session takes, from the kernel; None if it has none.
         remarks: what people said with denials, for agents to be told.
         notes: what sessions are to be told with their next turn.
+        watching: who wants to know what becomes of a session.
         attended: at how many clients a person is asked what a session asks.
         stall: seconds without an update after which a turn fails; 0 for never.
+        announce: seconds that an attempt at telling of a completion may take.
         audited: puts what is no decision into the audit.
         tidings: wakes whoever delivers completions.
     """
@@ -80,11 +83,16 @@ class Services:
     bounds: Callable[[], Bounds] = lambda: NO_BOUNDS
     usage: Callable[[str, Bounds], Awaitable[Usage | None]] = _unknown
     stall: Callable[[], float] = lambda: 0.0
+    announce: Callable[[], float] = lambda: 120.0
     remarks: Remarks = field(default_factory=Remarks)
     notes: Notes = field(default_factory=Notes)
+    watching: Watching = field(init=False)
     audited: Callable[[str, Mapping[str, Any]], Awaitable[None]] = _unaudited
     attended: Callable[[SessionKey], int] = lambda _key: 0
     tidings: Tidings = field(default_factory=Tidings)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "watching", Watching(self.notes))
 
     def clean(self, error: BridgeError) -> BridgeError:
         """Return an error without secrets: an agent may have put what it was given into it."""

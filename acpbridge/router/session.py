@@ -56,7 +56,7 @@ class Session:
 
     Attributes:
         env: environment of the last caller; in memory only.
-        open_log: see `Closing.open_log`.
+        open_log, keep: see `Closing.open_log` and `Book.save`.
         mcp_servers: those that the last run gave which gave any; in memory only.
     """
 
@@ -76,6 +76,7 @@ class Session:
         self._host = Host(record, services, definition)
         self._closing = Closing(self._book, self._host, services)
         self.open_log = self._closing.open_log
+        self.keep = self._book.save
         self._build_spec = build_spec
         self._services = services
         self._bereave = bereave
@@ -368,8 +369,7 @@ class Session:
         if turn is not None:
             self.mcp_servers = turn.request.mcp_servers or self.mcp_servers
         spec = self._build_spec(self)
-        given = tuple(server["name"] for server in self.mcp_servers)
-        note_servers(self._book, self._host, spec, given)
+        note_servers(self._book, self._host, spec, tuple(s["name"] for s in self.mcp_servers))
         return spec
 
     async def _after(self, life: Life, error: BridgeError | None) -> None:

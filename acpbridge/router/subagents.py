@@ -18,12 +18,19 @@ from acpbridge.router.awaiting import Awaiting
 from acpbridge.router.directory import Directory
 from acpbridge.router.history import History
 from acpbridge.router.look_requests import HistoryRequest, SubagentsRequest
+from acpbridge.router.said import final_text
 from acpbridge.router.services import Services
 from acpbridge.router.surroundings import Inspector
 from acpbridge.router.targets import resolve
 from acpbridge.router.workload import Work, Workload, runtime_of
 
 ALL: Final = "all"
+
+# Of what an agent said last, in a row. Characters.
+SUMMARY: Final = 300
+
+# Rows of a list, the newest.
+MOST_SHOWN: Final = 100
 
 Dispatch = Callable[[str, Mapping[str, Any], Requester], Awaitable[dict[str, Any]]]
 """Serves a call of another tool by its name and params."""
@@ -107,7 +114,7 @@ class Subagents:
         limit = since.isoformat(timespec="milliseconds")
         active = [work for work in works if work.outcome is None]
         recent = [work for work in works if work.outcome and (work.run.ended_at or "") >= limit]
-        shown = sorted([*active, *recent], key=lambda work: work.index)
+        shown = sorted([*active, *recent], key=lambda work: work.index)[-MOST_SHOWN:]
         rows = dict(zip((w.run.run_id for w in shown), await self.run_rows(shown), strict=True))
         own = None if requester.session is None else self._directory.get(requester.session)
         key = None if requester.session is None else str(requester.session)
@@ -119,9 +126,9 @@ class Subagents:
             "callerIsSubagent": own is not None and own.record.lineage.parent is not None,
             "total": len(sessions),
             "taskTotal": len(works),
-            "tasks": [self._workload.task_row(work) for work in shown],
-            "active": [rows[work.run.run_id] for work in active],
-            "recent": [rows[work.run.run_id] for work in recent],
+            "tasks": [await self._task(work) for work in shown],
+            "active": [rows[work.run.run_id] for work in shown if work.outcome is None],
+            "recent": [rows[work.run.run_id] for work in shown if work.outcome is not None],
             "text": _in_words(shown),
         }
 
@@ -136,7 +143,7 @@ class Subagents:
             "status": "ok",
             "action": "info",
             "run": row,
-            "task": self._workload.task_row(work),
+            "task": await self._task(work),
             "createdAt": record.created_at,
             "transcriptPath": str(place),
             "cleanup": record.cleanup,
@@ -156,6 +163,17 @@ class Subagents:
         )
         history = await self._history.of(work.session, wanted)
         return {"status": "ok", "action": "log", "runId": work.run.run_id, **history}
+
+    async def _task(self, work: Work) -> dict[str, Any]:
+        """Return the row of a task with what its agent said last."""
+        row = self._workload.task_row(work)
+        try:
+            await work.session.open_log()
+            text = await final_text(self._services.log, work.session.key, work.run.run_id)
+        except BridgeError:
+            return row  # where the log cannot be read, the rest is true all the same
+        which = "progressSummary" if work.outcome is None else "terminalSummary"
+        return {**row, which: text[:SUMMARY] or None}
 
     async def run_rows(self, works: Sequence[Work]) -> list[dict[str, Any]]:
         """Return the row of each run; of external agents with what their trees take, right now."""

@@ -70,6 +70,8 @@ class Surroundings:
             caller's environment and directory.
         learn: told of a caller's environment, so that its secrets are known to redaction.
         notices: what an operator should know.
+        plain_environment: of this process, what any program needs and nobody keeps secret: for a
+            session whose callers' environments went with an earlier daemon.
         policy: what `status` says of the policy in force, and what an operator should know of it.
         tool_server: the MCP server of the session tools for the holder of a tool token, as
             `session/new` has it; None where nothing can be started that reaches this router.
@@ -80,5 +82,6 @@ class Surroundings:
     default_agent: Callable[[Mapping[str, str], str], AgentDefinition]
     learn: Callable[[Mapping[str, str]], None]
     notices: Callable[[], list[str]]
+    plain_environment: Callable[[], Mapping[str, str]] = dict
     policy: Callable[[], Awaitable[tuple[dict[str, Any] | None, list[str]]]] = no_policy
     tool_server: Callable[[str], Mapping[str, Any]] | None = None

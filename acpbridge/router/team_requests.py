@@ -27,6 +27,7 @@ class AskRequest(ToolRequest):
     """
 
     METHOD: ClassVar[str] = "tool/ask"
+    WAITS: ClassVar[bool] = True
 
     agent_id: StrictStr
     message: StrictStr

@@ -48,7 +48,6 @@ class Completion:
         runtime: `acp` or `python`.
         session_id: the agent's own id of its session, "" where it has none.
         label: of the session, "" for none.
-        partial: whether what was said is not what was to come of it.
     """
 
     run: RunRecord

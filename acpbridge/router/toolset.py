@@ -6,6 +6,8 @@ Above are the daemon and whoever else lists tools; below are the requests, a mod
 from collections.abc import Mapping
 from typing import Final
 
+from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
+from acpbridge.router.inner_requests import InnerRequest, InnerWait
 from acpbridge.router.look_requests import (
     HistoryRequest,
     RunsRequest,
@@ -33,10 +35,14 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         SubagentsRequest,
         TreeRequest,
         RunsRequest,
+        CompletionsRequest,
+        DeliveriesRequest,
         SendRequest,
         ToolsRequest,
         AskRequest,
         DelegationsRequest,
+        InnerRequest,
+        InnerWait,
     )
 }
 """All of them."""

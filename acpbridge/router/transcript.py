@@ -1,7 +1,8 @@
 """What was said in a session, put together from its events as messages; pure.
 
 Above are history and summaries, which read the stored, redacted copy of the log. An agent's words
-come in pieces: the pieces of one turn are one message, until a tool is called between them.
+come in pieces: the pieces of one turn are one message, until a tool is called between them or the
+agent itself says that another one begins.
 """
 
 import json
@@ -108,6 +109,7 @@ class _Assembly:
         self._tools = tools
         self._certain = certain
         self._saying: Message | None = None
+        self._name: object = None
         self._calls: dict[str, Message] = {}
 
     def take(self, event: Mapping[str, Any]) -> None:
@@ -131,9 +133,10 @@ class _Assembly:
             case "agent_message_chunk":
                 if not self._certain:
                     return
-                text = block_text(update.get("content"))
-                if self._saying is None or self._saying.run != event.get("turn"):
-                    self._saying = self._add(event, "assistant", "")
+                text, name = block_text(update.get("content")), update.get("messageId")
+                same = self._saying is not None and self._saying.run == event.get("turn")
+                if self._saying is None or not same or name != self._name:
+                    self._saying, self._name = self._add(event, "assistant", ""), name
                 self._saying.pieces.append(text)
             case "tool_call":
                 self._saying, self._certain = None, True

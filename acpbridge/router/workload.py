@@ -139,7 +139,7 @@ class Workload:
 
     def run_row(self, work: Work, now: str) -> dict[str, Any]:
         """Return the row of a run, without its processes: they take a look at the kernel."""
-        started = None if work.turn is None else work.turn.started_at
+        started = work.run.started_at if work.turn is None else work.turn.started_at
         record = work.session.record
         model = record.settings.model or work.session.definition.settings.model
         return {

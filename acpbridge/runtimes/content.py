@@ -51,9 +51,27 @@ class Resource:
 
 
 def text_of(blocks: Iterable[Block]) -> str:
-    """Return the text blocks of a prompt, joined by line ends."""
+    """Return the text blocks of a prompt, joined by line ends; without those of `instructions_of`.
+
+    What an agent is to go by is no part of what it is asked.
+    """
+    return _joined(block for block in blocks if not _instructs(block))
+
+
+def instructions_of(blocks: Iterable[Block]) -> str:
+    """Return the text blocks that are marked as instructions, joined by line ends."""
+    return _joined(block for block in blocks if _instructs(block))
+
+
+def _joined(blocks: Iterable[Block]) -> str:
     texts = (block.get("text") for block in blocks if block.get("type") == "text")
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _instructs(block: Block) -> bool:
+    meta = block.get("_meta")
+    ours = meta.get("acpbridge") if isinstance(meta, Mapping) else None
+    return isinstance(ours, Mapping) and ours.get("instructions") is True
 
 
 def images_of(blocks: Iterable[Block]) -> tuple[Image, ...]:

@@ -108,6 +108,7 @@ class _PythonSession:
         self._host = host
         self._session_id: str | None = None
         self._history: list[Exchange] = []
+        self._state: dict[str, Any] = {}
         self._running: _Running | None = None
         self._code: list[_Running] = []
         self._stopped = anyio.Event()
@@ -152,7 +153,8 @@ class _PythonSession:
         self._check_open()
         if self._running is not None:
             raise BridgeError("busy", "A turn of this session is running.")
-        turn = Turn(content, self._spec.cwd, tuple(self._history), self._host)
+        spec, history = self._spec, tuple(self._history)
+        turn = Turn(content, spec.cwd, history, self._host, state=self._state)
         running = self._running = _Running(turn, self._agent)
         self._code = [one for one in self._code if one.going_on]
         self._code.append(running)

@@ -24,7 +24,14 @@ from acpbridge.model.permission import Effect, Option, OptionKind, PermissionAsk
 from acpbridge.permissions import policy
 from acpbridge.protocol import strict
 from acpbridge.runtimes.base import SessionHost
-from acpbridge.runtimes.content import Image, Resource, images_of, resources_of, text_of
+from acpbridge.runtimes.content import (
+    Image,
+    Resource,
+    images_of,
+    instructions_of,
+    resources_of,
+    text_of,
+)
 from acpbridge.runtimes.toolcall import NO, OPTIONS, Told, ToolCall
 
 
@@ -82,6 +89,8 @@ class Turn:
         cancelled: whether the turn is being cancelled; the code is ended by cancellation anyway.
         tools_running: how many tool calls are under way.
         tokens_used: what `tokens` was told.
+        state: whatever the code wants to find again in the session's next turn; it is empty at the
+            first, and lasts for as long as the session's process lives.
     """
 
     prompt: tuple[Mapping[str, Any], ...]
@@ -91,12 +100,18 @@ class Turn:
     cancelled: bool = False
     tools_running: int = 0
     tokens_used: Mapping[str, int] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
     _said: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         """The text of the prompt."""
         return text_of(self.prompt)
+
+    @property
+    def instructions(self) -> str:
+        """What a sub-agent is told of its place, with its first task; "" for everybody else."""
+        return instructions_of(self.prompt)
 
     @property
     def images(self) -> tuple[Image, ...]:

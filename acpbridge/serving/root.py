@@ -1,5 +1,6 @@
 """The composition root of `acpbridge serve`: one Python agent on standard input and output."""
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -12,7 +13,9 @@ from acpbridge.edge.stdio import claim_stdio
 from acpbridge.errors import EXIT_OK, BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import agent_id
+from acpbridge.model.modelagent import ENTRY
 from acpbridge.runtimes.python import PythonRuntime
+from acpbridge.serving.modelled import agent_by_model
 
 
 def main(entry: str, loaded: Callable[[], None] | None = None) -> int:
@@ -38,7 +41,7 @@ def main(entry: str, loaded: Callable[[], None] | None = None) -> int:
 
 async def _serve(entry: str, loaded: Callable[[], None] | None) -> None:
     stdio = claim_stdio()
-    agent = load_entry(entry)
+    agent = agent_by_model(os.environ) if entry == ENTRY else load_entry(entry)
     if loaded is not None:
         loaded()
     name = name_of(entry)

@@ -123,7 +123,7 @@ class Ledger:
         clean = replace(record, task=self._redact(record.task)[:TASK])
         return await self._change(lambda connection: insert_run(connection, clean))
 
-    async def finish_run(  # noqa: PLR0913 -- one row, with what else is true of it at once
+    async def finish_run(  # noqa: PLR0913 -- all of one ending, by name
         self,
         run_id: str,
         outcome: Outcome,
@@ -132,6 +132,7 @@ class Ledger:
         ended_at: str,
         *,
         usage: Mapping[str, Any] | None = None,
+        started_at: str | None = None,
         delivery: OutboxEntry | None = None,
         settled: Settled | None = None,
     ) -> bool:
@@ -144,11 +145,12 @@ class Ledger:
             error: of one that failed.
             ended_at: ISO 8601, UTC.
             usage: what the agent said that it used.
+            started_at: ISO 8601, UTC; None: it never began.
             delivery: who is to hear of it; on record with the outcome, or neither is.
             settled: what became of the delivery that this run was; the same.
         """
         stop_reason, error = self._redact(stop_reason), self._redact(error)
-        ending = write_ending(outcome, stop_reason, error, ended_at, usage)
+        ending = write_ending(outcome, stop_reason, error, ended_at, usage, started_at)
 
         def finish(connection: sqlite3.Connection) -> bool:
             done = connection.execute(

@@ -213,9 +213,10 @@ def write_ending(
     error: Mapping[str, Any] | None,
     ended_at: str | None,
     usage: Mapping[str, Any] | None = None,
+    started_at: str | None = None,
 ) -> str:
-    """Return the text of how a run ended."""
-    return dumps([outcome, stop_reason, _plain(error), ended_at, _plain(usage)])
+    """Return the text of how a run ended, and when it had begun."""
+    return dumps([outcome, stop_reason, _plain(error), ended_at, _plain(usage), started_at])
 
 
 def read_run(text: str, ending: str | None) -> RunRecord:
@@ -226,9 +227,9 @@ def read_run(text: str, ending: str | None) -> RunRecord:
     """
 
     def build(fields: dict[str, Any]) -> RunRecord:
-        # An older version wrote no usage.
-        told = [*json.loads(ending or "[null,null,null,null]"), None]
-        outcome, stop_reason, error, ended_at, usage = told[:5]
+        # An older version wrote neither usage nor when it began.
+        told = [*json.loads(ending or "[null,null,null,null]"), None, None]
+        outcome, stop_reason, error, ended_at, usage, started_at = told[:6]
         return RunRecord(
             run_id=fields["runId"],
             session=SessionKey.parse(fields["session"]),
@@ -247,6 +248,7 @@ def read_run(text: str, ending: str | None) -> RunRecord:
             error=_maybe(dict, error),
             ended_at=ended_at,
             usage=_maybe(dict, usage),
+            started_at=_maybe(str, started_at),
         )
 
     return read_record(text, build)

@@ -93,11 +93,13 @@ LAST_USED: Final = (
     " json_extract(record, '$.acceptedAt'))) FROM runs GROUP BY session_key"
 )
 DAYS_USED: Final = "SELECT DISTINCT substr(json_extract(record, '$.acceptedAt'), 1, 10) FROM runs"
+# What is to be fetched, and never is, is kept no longer than the session whose run it tells of.
 UNFINISHED: Final = (
-    "SELECT session_key FROM runs WHERE outcome IS NULL UNION SELECT session_key FROM runs"
-    " JOIN outbox ON outbox.run_id = runs.run_id WHERE outbox.state IN ('pending', 'sent')"
-    " UNION SELECT address FROM outbox WHERE state IN ('pending', 'sent')"
-    " UNION SELECT session_key FROM delegations"
+    "WITH told AS (SELECT run_id, address FROM outbox WHERE state IN ('pending', 'sent')"
+    " AND json_extract(payload, '$[3].pulled') IS NOT TRUE)"
+    " SELECT session_key FROM runs WHERE outcome IS NULL"
+    " UNION SELECT session_key FROM runs JOIN told ON told.run_id = runs.run_id"
+    " UNION SELECT address FROM told UNION SELECT session_key FROM delegations"
 )
 
 # Returns what is known elsewhere of questions, by id: what each came to just before the end.
@@ -146,7 +148,12 @@ def insert_run(connection: sqlite3.Connection, record: RunRecord) -> bool:
     ending = None
     if record.outcome is not None:
         ending = write_ending(
-            record.outcome, record.stop_reason, record.error, record.ended_at, record.usage
+            record.outcome,
+            record.stop_reason,
+            record.error,
+            record.ended_at,
+            record.usage,
+            record.started_at,
         )
     done = connection.execute(
         "INSERT INTO runs (run_id, session_key, idempotency_key, record, outcome, ending)"

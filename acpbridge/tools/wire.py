@@ -18,8 +18,9 @@ from acpbridge.protocol.framing import LineSplitter, TooLong
 from acpbridge.transport.memory import ByteReceive, ByteSend
 from acpbridge.transport.tasks import background
 
-# A prompt with images, as the daemon takes it from an agent, and what surrounds it. Bytes.
-LINE_LIMIT: Final = 1024 * 1024
+# A spawn with all the attachments that there may be, in base64; the daemon has bounds of its own.
+# Bytes.
+LINE_LIMIT: Final = 16 * 1024 * 1024
 
 Incoming = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]

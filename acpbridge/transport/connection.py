@@ -215,6 +215,10 @@ class Connection(Owner):
         """
         await self._outgoing.drained(stalled)
 
+    def send_no_longer_than(self, most: int) -> None:
+        """Refuse to send a line of more bytes: the other side would not take it."""
+        self._peer.takes = most
+
     def give_up(self, why: str) -> None:
         """Let the other side go, at once: what is unsent is lost, and nothing more is read."""
         self.given_up = why

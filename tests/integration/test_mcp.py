@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,19 @@ def test_an_agent_with_session_tools_is_given_the_server_and_starts_a_child(home
     assert spawned["result"]["status"] == "accepted", spawned
     record = home.record(spawned["result"]["childSessionKey"])
     assert record["parentKey"].startswith("agent:user:acp:")
+
+
+def test_a_call_that_is_too_long_is_answered(home: Home) -> None:
+    """A client's may be as long as an operator's; of an agent inside a tree the bound is told."""
+    long: dict[str, Any] = {"task": "x" * 2_000_000, "agentId": "nobody"}
+    peer, _ = hello(home, **{"as": "agent:main:main"})
+    with peer, pytest.raises(BridgeError) as caught:
+        peer.call("tool/spawn", **long)
+    assert caught.value.code == "no_such_agent"
+    arguments = {"task": "x" * 1_100_000, "agentId": "nobody"}
+    prompt = json.dumps({"tool": "sessions_spawn", "arguments": arguments})
+    done = home.run("run", "-", "--agent", "user", "--format", "quiet", stdin=prompt)
+    assert json.loads(done.out)["result"]["errorCode"] == "message_too_large", done
 
 
 def test_an_agent_without_session_tools_is_given_none(home: Home) -> None:

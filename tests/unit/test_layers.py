@@ -40,9 +40,10 @@ NOWHERE = {"asyncio", "threading"}
 LEFT_BEHIND = "acpbridge.transport.foreign"
 
 # child starts the helpers, which start agents; from a client detach starts the daemon itself, and
-# foreground what a person asks for and talks to.
+# foreground what a person asks for and talks to; commands is for agents of the house.
 STARTERS = {
-    f"acpbridge.transport.{name}" for name in ("child", "helpers.role", "detach", "foreground")
+    f"acpbridge.transport.{name}"
+    for name in ("child", "helpers.role", "detach", "foreground", "commands")
 }
 STARTING = {
     "subprocess",

@@ -75,8 +75,10 @@ def test_what_the_program_tells_a_person_to_set_can_be_set() -> None:
         assert set(named.findall(path.read_text(encoding="utf-8"))) <= set(LEAVES), path
 
 
-def test_the_example_loads() -> None:
-    (example,) = re.findall(r"^```yaml\n(.*?)^```", DOC, re.M | re.S)
+def test_the_examples_load() -> None:
+    example, of_model = re.findall(r"^```yaml\n(.*?)^```", DOC, re.M | re.S)
+    (scribe,) = load(of_model, "config.yaml", "/home/ann").agents.values()
+    assert scribe.by_model is not None
     config = load(example, "config.yaml", "/home/ann")
     assert [str(name) for name in config.agents] == ["codex", "reviewer", "summariser"]
     assert config.warnings == ()

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, ExitStack
 
 import anyio
 
-from acpbridge.daemon.crowd import CALLS_AT_ONCE, FOLLOWED, SHARE, Crowd
+from acpbridge.daemon.crowd import CALLS_AT_ONCE, FOLLOWED, SHARE, WAITS_AT_ONCE, Crowd
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.requesters import Requester, Role
 
@@ -49,6 +49,39 @@ async def test_of_what_a_session_asks_few_are_served_at_once_and_nobody_else_wai
     with anyio.fail_after(5):
         async with clients[1].serving("status"):
             pass
+
+
+async def test_a_session_that_waits_for_what_it_started_can_still_end_it() -> None:
+    """Without the actions that wait: the kill waits behind both waits."""
+    mine = Crowd(100).turnstile(ONE)
+    async with AsyncExitStack() as served:
+        for action in ("wait", "send"):
+            for _ in range(CALLS_AT_ONCE):
+                await served.enter_async_context(mine.serving("tool/subagents", action))
+        for method in ("tool/send", "tool/yield"):
+            await served.enter_async_context(mine.serving(method))
+        with anyio.fail_after(5):
+            await served.enter_async_context(mine.serving("tool/subagents", "kill"))
+            await served.enter_async_context(mine.serving("tool/subagents", ["list"]))
+        with anyio.move_on_after(0.01) as patience:
+            await served.enter_async_context(mine.serving("tool/subagents"))
+        assert patience.cancelled_caught
+
+
+async def test_who_waits_for_others_keeps_its_own_session_from_nothing() -> None:
+    """Without room of their own: the third send waits for the first two, and so does a look."""
+    crowd = Crowd(100)
+    clients = [crowd.turnstile(who) for who in (ONE, ONE)]
+    async with AsyncExitStack() as served:
+        with anyio.fail_after(5):
+            for number in range(WAITS_AT_ONCE):
+                method = "tool/send" if number % 2 else "tool/subagents"
+                await served.enter_async_context(clients[number % 2].serving(method, "wait"))
+            for _ in range(CALLS_AT_ONCE):
+                await served.enter_async_context(clients[1].serving("tool/agents"))
+        with anyio.move_on_after(0.01) as patience:
+            await served.enter_async_context(clients[1].serving("tool/yield"))
+        assert patience.cancelled_caught
 
 
 def test_an_agents_process_is_known_again_and_nobody_with_its_number_is() -> None:

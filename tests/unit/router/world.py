@@ -60,6 +60,9 @@ ALLOW = Option("yes", "Yes", OptionKind.ALLOW_ONCE)
 REJECT = Option("no", "No", OptionKind.REJECT_ONCE)
 FAKE = AgentId("fake")
 
+# How a report of acpbridge begins.
+REPORT = "What follows is a report"
+
 # Generous: what must not hang, is noticed all the same.
 PATIENCE = 18.0
 
@@ -139,6 +142,8 @@ class Script:
         caps: which ways to reopen are advertised.
         survives: a stop proves nothing: the pid is reported as left.
         refuses: nothing can be chosen.
+        hears: what an agent does with the report of a run that it had given away, as a prompt; it
+            counts for those too that are up already.
     """
 
     starts: str = "ok"
@@ -146,6 +151,7 @@ class Script:
     caps: tuple[str, ...] = ("resume",)
     survives: bool = False
     refuses: bool = False
+    hears: str = "end end_turn"
 
 
 class Agent:
@@ -162,6 +168,7 @@ class Agent:
         self.tool_running = False
         self.dead = anyio.Event()
         self.decisions: list[Decision] = []
+        self.contents: list[tuple[Mapping[str, Any], ...]] = []
         self.word = ""
         self._reason: str | None = None
         self._over = anyio.Event()
@@ -192,8 +199,11 @@ class Agent:
         if self.dead.is_set():
             raise BridgeError("agent_died", "The agent is gone.")
         self._begin()
-        self.word = text.split()[0]
+        self.contents.append(content)
         self.note(f"prompt {text}")
+        if text.startswith(REPORT):
+            text = self.runtime.script.hears
+        self.word = text.split()[0]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._play, *text.split())
             await self._over.wait()
@@ -497,9 +507,8 @@ async def world(
                     ids=Ids(),
                     faults=faults,
                     idle_ttl=lambda: idle_ttl,
-                    redact=lambda value: value,
                     sleep=clock.sleep,
-                    **(more or {}),
+                    **{"redact": lambda value: value, **(more or {})},
                 )
                 learned: list[Mapping[str, str]] = []
                 around = Surroundings(

@@ -1,0 +1,76 @@
+"""Puts together an agent that is defined by a model: its definition, and its way to the daemon.
+
+The daemon finds by itself which session this process belongs to; nothing that is said here makes it
+more than that.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from acpbridge.errors import BridgeError
+from acpbridge.model.modelagent import VARIABLE, ModelAgent
+from acpbridge.model.requesters import Requester, Role
+from acpbridge.runtimes.python import Agent
+
+# The daemon finds by itself who calls: this says nothing to it.
+_SELF = Requester(Role.AGENT)
+
+
+def agent_by_model(environ: Mapping[str, str]) -> Agent:
+    """Return the agent that the environment defines.
+
+    Raises:
+        BridgeError: `usage`: nothing is defined, or the packages for it are not installed.
+    """
+    try:
+        settings = ModelAgent.read(environ[VARIABLE])
+    except (KeyError, ValueError, TypeError):
+        message = "No agent is defined here by a model."
+        hint = "Define one in config.yaml: runtime: {kind: python, model: VENDOR:NAME}."
+        raise BridgeError("usage", message, hint=hint) from None
+    try:
+        from acpbridge.agents.model import ModelDriven
+    except ImportError as error:
+        message = f"An agent with a model needs more packages: {error}."
+        hint = "Install them for its interpreter: pip install 'acpbridge[agents]'."
+        raise BridgeError("usage", message, hint=hint) from None
+    return ModelDriven(settings, session_tools)
+
+
+async def session_tools(names: Sequence[str]) -> list[Any]:
+    """Return the session tools of some names, as the daemon gives them to this session.
+
+    Raises:
+        BridgeError: `permission_denied`: one of them is not given; or the daemon is not reached.
+    """
+    from acpbridge.agents.registry import Tool
+    from acpbridge.daemon.client import connect
+    from acpbridge.daemon.paths import find
+    from acpbridge.daemon.remote import RemoteRouter
+    from acpbridge.tools import registry
+    from acpbridge.tools.answers import failure, text_of
+
+    paths = find(None, os.environ)
+    async with connect(paths, start=False) as client:
+        facts = await registry.Facts.ask(RemoteRouter(client), _SELF)
+    given = {tool.name: tool for tool in registry.tools_for(facts)}
+    missing = [name for name in names if name not in given]
+    if missing:
+        there = ", ".join(given) or "none"
+        message = f"This session is not given {', '.join(missing)}; it is given: {there}."
+        raise BridgeError("permission_denied", message)
+
+    def made(tool: registry.Tool) -> Tool:
+        async def run(_context: object, arguments: Mapping[str, Any]) -> str:
+            try:
+                async with connect(paths, start=False) as client:
+                    router = RemoteRouter(client)
+                    result = await tool.call(router, _SELF, arguments, registry.Caller())
+            except BridgeError as error:
+                result = failure(error)
+            return text_of(result, tool.name)[1]
+
+        return Tool(tool.name, tool.text, run, tool.parameters(facts), reads=tool.reads)
+
+    return [made(given[name]) for name in names]
