@@ -75,11 +75,11 @@ class Yielding:
     async def _pull(self, request: YieldRequest, requester: Requester) -> dict[str, Any]:
         """Return the completions that are held for a client, waiting for one if there is none."""
         taken = request.acknowledgment
+        if taken:  # first, for it is not waited for what it has told of
+            names = [taken] if isinstance(taken, str) else [*taken]
+            await self._dispatch("tool/completions", {"acknowledge": names}, requester)
         pending = await self._pending(requester)
-        params = {
-            "waitSeconds": PULL_WAIT if pending else 0,
-            "acknowledge": [taken] if isinstance(taken, str) and taken else [*taken],
-        }
+        params = {"waitSeconds": PULL_WAIT if pending else 0}
         found = await self._dispatch("tool/completions", params, requester)
         if not pending and not found.get("completions") and not taken:
             raise _nothing()
