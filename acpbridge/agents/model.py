@@ -16,10 +16,12 @@ from pydantic_ai.models import Model, infer_model, infer_model_profile
 from pydantic_ai.providers import Provider, infer_provider_class
 
 from acpbridge.agents.client import PydanticClient, assistant, system, user
+from acpbridge.agents.compression import CompressConfig
 from acpbridge.agents.context import ToolContext
 from acpbridge.agents.house import House, not_allowed
 from acpbridge.agents.loop import RunConfig, RunResult, run
 from acpbridge.agents.registry import Tool, ToolRegistry, ToolResult
+from acpbridge.agents.summary import Summary
 from acpbridge.agents.thinking import Separator
 from acpbridge.config.catalogue import MODEL_VENDORS
 from acpbridge.errors import BridgeError
@@ -58,6 +60,8 @@ class ModelDriven:
         self._session_tools = session_tools
         self._resolve = resolve or self._vendors
         self._model: Model | None = None
+        # 0 where nobody knows: then the conversation grows until the model refuses it.
+        self._window = infer_model_profile(agent.model).get("context_window") or 0
 
     async def __call__(self, turn: Turn) -> StopReason | None:
         """Run one turn.
@@ -80,6 +84,9 @@ class ModelDriven:
                     tools=registry,
                     messages=messages,
                     max_iterations=self._agent.max_iterations,
+                    auto_compress=CompressConfig(
+                        Summary(PydanticClient(self._of)), model_tokens=self._window
+                    ),
                     interactive=True,
                 )
             )
@@ -107,9 +114,8 @@ class ModelDriven:
     def _told(self, turn: Turn, result: RunResult) -> StopReason | None:
         """Tell what a run has come to, besides what it has said already."""
         turn.tokens(input=result.usage.input, output=result.usage.output)
-        window = infer_model_profile(self._agent.model).get("context_window")
-        if window and result.context_tokens:
-            turn.usage(result.context_tokens, window)
+        if self._window and result.context_tokens:
+            turn.usage(result.context_tokens, self._window)
         if result.error is not None:
             raise self._failure(result.error)
         if result.limit_reached:

@@ -127,6 +127,7 @@ class Registered:
     calls: dict[str, InnerCall] = field(default_factory=dict)
     cancels: dict[str, Callable[[], None]] = field(default_factory=dict)
     refuses: BridgeError | None = None
+    killed: set[str] = field(default_factory=set)
     _count: Any = field(default_factory=lambda: count(1))
 
     async def open(self, call: InnerCall) -> "RegisteredSession":
@@ -143,8 +144,13 @@ class RegisteredSession:
     registry: Registered
     key: str
 
+    def check(self) -> None:
+        if self.key in self.registry.killed:
+            raise BridgeError("session_closed", f"The session {self.key} is closed.")
+
     @asynccontextmanager
     async def turn(self, task: str, cancel: Callable[[], None]) -> AsyncIterator[InnerTurn]:
+        self.check()
         self.registry.lines.append(f"turn {self.key} {task}")
         self.registry.cancels[self.key] = cancel
         turn = RegisteredTurn()
