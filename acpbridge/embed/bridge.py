@@ -177,6 +177,7 @@ class Bridge:
             "sessionKey": key,
             "timeoutSeconds": wait,
             "env": _sendable(os.environ),
+            "callerCwd": str(Path.cwd()),
             **({} if mode is None else {"mode": SendMode(mode)}),
         }
         return Sent.from_json(await self._api.tool(SendRequest.read(params), self._who))

@@ -84,13 +84,8 @@ class Announcing:
         self._accept = accept
         self._dues = dues
         self._under_way: set[SessionKey] = set()
-        self._stopping = False
 
     # ---- What others ask ----
-
-    def stop(self) -> None:
-        """Tell nobody any more; what is pending is told by the next daemon."""
-        self._stopping = True
 
     def holding(self, run_id: str) -> AbstractContextManager[None]:
         """Announce the end of a run to nobody within the block: see `Dues.holding`."""
@@ -175,7 +170,7 @@ class Announcing:
         found = await self._dues.all()
         self._dues.wake(self._services.tidings.take_prompted())
         for due in found:
-            if self._stopping:
+            if self._services.tidings.over:
                 return
             if due.pulled or due.resting or due.turn is not None or not self._dues.ready(due):
                 continue
@@ -208,7 +203,7 @@ class Announcing:
         if why is None:
             self._dues.drop(due.entry.id)
             self._services.tidings.tell()
-        elif not self._stopping:
+        elif not self._services.tidings.over:
             self._services.tidings.tell()
             await self._again(due, why, target)
 

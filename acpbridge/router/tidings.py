@@ -14,10 +14,12 @@ class Tidings:
 
     Attributes:
         news: set with the next thing that happens; another one takes its place then.
+        over: whether nobody is to be told of anything any more: the daemon ends.
     """
 
     def __init__(self) -> None:
         self.news = anyio.Event()
+        self.over = False
         self._prompted: set[SessionKey] = set()
 
     def tell(self) -> None:

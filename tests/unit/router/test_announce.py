@@ -81,6 +81,13 @@ async def deliveries(w: World, **params: Any) -> list[dict[str, Any]]:
     return rows
 
 
+async def resting(w: World) -> None:
+    """Wait until an attempt at the one completion has failed, and the next one is waited for."""
+    dues = w.router._completing.dues._due
+    await until(lambda: [due for due in dues.values() if due.turn is not None])
+    await until(lambda: [due for due in dues.values() if due.turn is None])
+
+
 def tries(w: World, key: SessionKey) -> int:
     """Return how many turns a session's agent was prompted with a report."""
     del key
@@ -132,11 +139,11 @@ async def test_case_133_a_whoever_got_the_result_by_waiting_is_not_told_again(
         parent = await w.run("wait", one_shot=False)
         await until(lambda: w.diary.lines.count("prompt wait") == 1)
         child = await child_of(w, parent.key, "say found-it")
-        with w.router._toolbox.announcing.holding(child.run_id):
+        with w.router._completing.announcing.holding(child.run_id):
             await w.wait(child)
             await state(w, child, "pending")
-            assert await w.router._toolbox.announcing.claim(child.run_id)
-        assert not await w.router._toolbox.announcing.claim(child.run_id)
+            assert await w.router._completing.announcing.claim(child.run_id)
+        assert not await w.router._completing.announcing.claim(child.run_id)
         w.agent(parent.key).answer("end_turn")
         await w.is_ready(parent.key)
         assert (await entry_of(w, child)).state == "delivered"
@@ -150,7 +157,7 @@ async def test_case_133_a_claim_takes_a_completion_out_of_the_queue(tmp_path: Pa
         await until(lambda: w.diary.lines.count("prompt wait") == 1)
         child = await child_of(w, parent.key, "say found-it")
         await until(lambda: len(w.session(parent.key).inbox) == 1)
-        assert await w.router._toolbox.announcing.claim(child.run_id)
+        assert await w.router._completing.announcing.claim(child.run_id)
         assert len(w.session(parent.key).inbox) == 0
         w.agent(parent.key).answer("end_turn")
         await w.is_ready(parent.key)
@@ -161,7 +168,7 @@ async def test_who_waited_in_vain_hears_of_it_later(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         parent = await a_parent(w)
         child = await child_of(w, parent, "wait")
-        with w.router._toolbox.announcing.holding(child.run_id):
+        with w.router._completing.announcing.holding(child.run_id):
             await until(lambda: "prompt wait" in w.diary.lines)
         w.agent(child.key).answer("end_turn")
         await delivered(w, child)
@@ -173,7 +180,7 @@ async def test_nobody_hears_of_a_run_that_was_for_nobody(tmp_path: Path) -> None
         parent = await a_parent(w)
         child = await child_of(w, parent, "say found-it", deliver_to=None)
         await w.wait(child)
-        await w.router._toolbox.announcing.settled(child.run_id)
+        await w.router._completing.announcing.settled(child.run_id)
         assert await w.ledger.outbox(("pending", "sent", "delivered", "blocked")) == []
         assert await told(w, parent) == []
 
@@ -358,7 +365,7 @@ async def test_a_stopped_parent_is_not_woken_by_what_was_stopped_with_it(tmp_pat
                 await anyio.lowlevel.checkpoint()
         w.clock.advance(announce.PATIENCE)
         assert await told(w, parent.key) == []
-        assert not w.router._dues.busy
+        assert not w.router._completing.dues.busy
         await w.done("say again", key=parent.key, one_shot=False)
         await delivered(w, first, second)
         assert sorted(await told(w, parent.key)) == sorted([first.run_id, second.run_id])
@@ -377,8 +384,7 @@ async def test_case_133_a_delivery_that_fails_is_tried_again_and_told_once(tmp_p
         await w.rest(parent.key)
         w.runtime.script.starts = "fail"
         w.agent(child.key).answer("end_turn")
-        sleeps = w.clock.sleeps
-        await until(lambda: w.clock.sleeps > sleeps)
+        await resting(w)
         assert (await entry_of(w, child)).state == "pending"
         w.runtime.script.starts = "ok"
         w.clock.advance(announce.FIRST_PAUSE)
@@ -421,9 +427,8 @@ async def test_an_attempt_that_takes_too_long_is_given_up_for_another(tmp_path: 
         sleeps = w.clock.sleeps
         w.agent(child.key).answer("end_turn")
         await until(lambda: w.clock.sleeps > sleeps and str(parent.key) in w.runtime.running)
-        sleeps = w.clock.sleeps
         w.clock.advance(7)
-        await until(lambda: w.clock.sleeps > sleeps)
+        await resting(w)
         w.runtime.script.starts = "ok"
         w.clock.advance(announce.FIRST_PAUSE)
         await delivered(w, child)
@@ -475,7 +480,7 @@ async def test_r11_what_was_not_sent_yet_is_told_by_the_next_daemon(tmp_path: Pa
         await delivered(w, child)
         assert tries(w, parent.key) == 1
     async with world(tmp_path) as w:
-        await w.router._dues.all()
+        await w.router._completing.dues.all()
         assert tries(w, parent.key) == 0
 
 
