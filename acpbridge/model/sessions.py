@@ -147,7 +147,6 @@ class Birth:
         cleanup: as in its record.
         resume: the agent's own id of a conversation that it takes up; "" for a new one.
         unique: its part of the key, where who spawns it has to know that; None: any.
-        directories: further roots, absolute: where files wait for it.
     """
 
     label: str = ""
@@ -155,7 +154,6 @@ class Birth:
     cleanup: str = "keep"
     resume: str = ""
     unique: UUID | None = None
-    directories: tuple[str, ...] = ()
 
     def put_on(self, record: SessionRecord) -> SessionRecord:
         """Return the record of the session, new so far, with what is said of it."""
@@ -165,7 +163,6 @@ class Birth:
             task_name=self.task_name,
             cleanup=self.cleanup,
             agent_session_id=self.resume or None,
-            additional_directories=self.directories,
         )
 
 

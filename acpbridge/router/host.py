@@ -12,7 +12,7 @@ import anyio
 import structlog
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.events import Event, Fact, Update
 from acpbridge.model.permission import (
     Decision,
@@ -76,7 +76,7 @@ class Host:
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
         # Something is to be removed with its end; see `archiving`.
-        self._archived = record.cleanup == "delete" or bool(record.additional_directories)
+        self._archived = record.cleanup == "delete" or record.runtime == RuntimeKind.PYTHON
         self._modes = ModeAudit(services, record.key)
         self._definition = definition
         self.turn: Turn | None = None

@@ -138,10 +138,9 @@ class Spawning:
         unique = birth.unique
         hint = "" if request.attach_as is None else request.attach_as.mount_path
         links = await self._staging.put(unique, files, hint)
-        kept = replace(birth, directories=(str(self._staging.of(unique)),))
         accepted = False
         try:
-            with_files = replace(run, content=(*run.content, *links), birth=kept)
+            with_files = replace(run, content=(*run.content, *links))
             receipt = await self._accept(with_files, requester)
             accepted = str(unique) in receipt.key.parts  # else it was accepted before
         finally:

@@ -105,7 +105,6 @@ async def test_3_2_4_files_for_a_python_agent_are_private_and_go_with_its_end(
         assert {stat.S_IMODE(one.stat().st_mode) for one in place.iterdir()} == {0o600}
         manifest = json.loads((place / ".manifest.json").read_text(encoding="utf-8"))
         assert manifest == {"files": [{"name": "note.txt", "bytes": 6}], "mountPath": "in"}
-        assert w.session(key).record.additional_directories == (str(place),)
         await until(lambda: str(key) in w.runtime.running and w.agent(key).word)
         link = w.turn(key).request.content[-1]
         assert (link["type"], link["uri"]) == ("resource_link", (place / "note.txt").as_uri())
