@@ -57,6 +57,7 @@ class Spawning:
         config: the configuration in force.
         ids: names what is new.
         staging: where files wait for Python agents.
+        attended: at how many clients a person is asked what a session asks.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class Spawning:
         config: Callable[[], Config],
         ids: Ids,
         staging: Staging,
+        attended: Callable[[SessionKey], int],
     ) -> None:
         self._directory = directory
         self._accepting = accepting
         self._config = config
         self._ids = ids
         self._staging = staging
+        self._attended = attended
 
     async def spawn(self, request: SpawnRequest, requester: Requester) -> dict[str, Any]:
         """Start a child; return its receipt, without waiting for anything that it does.
@@ -335,6 +338,8 @@ class Spawning:
         parts = [rules.note(request, told=parent is not None)]
         if request.context == "fork":
             parts.append("The context was not forked: the child begins without it.")
+        if not self._attended(key):
+            parts.append(rules.UNATTENDED)
         child = self._directory.get(key)
         if child is not None and self._accepting.line.waits(child):
             parts.append("It waits for a place (limits.maxProcesses); that counts as no limit.")
