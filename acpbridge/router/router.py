@@ -34,12 +34,13 @@ from acpbridge.router.api import (
     SessionFollowing,
     Span,
 )
-from acpbridge.router.attention import Attention
 from acpbridge.router.authorize import Action
 from acpbridge.router.claiming import Claim, Claiming
+from acpbridge.router.completing import completing
 from acpbridge.router.directory import Directory
-from acpbridge.router.dues import Dues
 from acpbridge.router.ending import Ending
+from acpbridge.router.inner import InnerRuns
+from acpbridge.router.inner_requests import InnerRequest, InnerWait
 from acpbridge.router.keeping import Keeping
 from acpbridge.router.lookers import Parts
 from acpbridge.router.looking import Looking
@@ -83,8 +84,6 @@ class Router(Owner):
         self._runs = Runs(services.ledger, self._directory)
         self._looking = Looking(self._directory, inspector, services, around)
         self._questions = Questions(self._directory, services)
-        self._dues = Dues(self._directory, services)
-        self._attention = Attention(self._directory, services)
         self._presence = Presence()
         self._tokens = Tokens(services.ids, self._lives)
         self._claiming = Claiming(
@@ -123,6 +122,14 @@ class Router(Owner):
             make=self._session,
             start=self._start,
         )
+        self._completing = completing(
+            self._directory,
+            self._runs,
+            self._services,
+            self._around,
+            accept=self._accepting.accept,
+            tasks=self._tasks,
+        )
         self._mains = Mains(self._directory, self._services, self._around.config, self._session)
         self._mains.ensure()
         self._toolbox = await stack.enter_async_context(self._make_toolbox())
@@ -130,7 +137,18 @@ class Router(Owner):
         stack.callback(self._take_no_more)
 
     def _make_toolbox(self) -> Toolbox:
-        handlers: dict[type[ToolRequest], ToolHandler[Any]] = {}
+        inner = InnerRuns(
+            self._directory,
+            self._services,
+            accept=self.run,
+            result=self.wait,
+            close=self.close,
+            make=self._session,
+        )
+        handlers: dict[type[ToolRequest], ToolHandler[Any]] = {
+            InnerRequest: inner.serve,
+            InnerWait: inner.wait,
+        }
         parts = Parts(
             self._directory,
             self._looking,
@@ -142,11 +160,12 @@ class Router(Owner):
             kill=self.kill,
             tools=handlers,
         )
-        return Toolbox(parts, handlers, self._accepting, self._ending, self._dues, self._tasks)
+        return Toolbox(
+            parts, handlers, self._accepting, self._ending, self._completing, self._tasks
+        )
 
     def _take_no_more(self) -> None:
         self._accepting.stop()
-        self._toolbox.stop_telling()
         for session in self._directory:
             session.mark_ending(None)
 
@@ -159,7 +178,7 @@ class Router(Owner):
 
     def busy(self) -> bool:
         """Tell whether any session has a process or anything to do."""
-        return self._dues.busy or any(session.active for session in self._directory)
+        return self._completing.dues.busy or any(session.active for session in self._directory)
 
     # ---- Runs ----
 
@@ -295,7 +314,7 @@ class Router(Owner):
     def asked(self, question: Question) -> None:
         """Take note of an open question; the broker calls it."""
         self._questions.asked(question)
-        self._attention.asked(question)
+        self._completing.attention.asked(question)
 
     def decided(self, request: PermissionRequest, decision: Decision) -> None:
         """Take note of a decision; the broker calls it."""
@@ -332,7 +351,9 @@ class Router(Owner):
     def _start(self, session: Session) -> None:
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
 
-    def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
+    def _session(
+        self, record: SessionRecord, definition: AgentDefinition, services: Services | None = None
+    ) -> Session:
         for name, value in fixed_values(definition):
             self._around.learn({name: value})
         # Not before there is one who ends: nothing dies before it was started.
@@ -340,7 +361,7 @@ class Router(Owner):
             record,
             definition,
             self._spec,
-            self._services,
+            services or self._services,
             bereave=lambda session: self._ending.bereaved(session),
         )
 

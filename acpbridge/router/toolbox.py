@@ -12,15 +12,11 @@ from anyio.abc import TaskGroup
 
 from acpbridge.model.requesters import Requester
 from acpbridge.router.accepting import Accepting
-from acpbridge.router.announce import Announcing
-from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
-from acpbridge.router.completions import Completions
-from acpbridge.router.dues import Dues
+from acpbridge.router.completing import Completing
 from acpbridge.router.ending import Ending
 from acpbridge.router.hearing import Hearing
 from acpbridge.router.house_team import HouseTeam
 from acpbridge.router.lookers import Parts, look_handlers
-from acpbridge.router.reporting import Reporting
 from acpbridge.router.roster import Roster
 from acpbridge.router.send import Sending
 from acpbridge.router.send_requests import SendRequest
@@ -29,7 +25,7 @@ from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
 from acpbridge.router.tooling import Tooling, ToolsRequest
-from acpbridge.transport.tasks import Owner, background
+from acpbridge.transport.tasks import Owner
 
 
 class Toolbox(Owner):
@@ -40,11 +36,10 @@ class Toolbox(Owner):
         handlers: the mapping that `parts` has as `tools`.
         accepting: the one way by which a run begins.
         ending: ends runs and sessions.
-        dues: what is to be told to whom.
+        completing: tells those who are to hear of the ends of runs.
         tasks: runs what goes on beside the calls.
 
     Attributes:
-        announcing: tells sessions of the end of what they asked for.
         sending: takes messages from session to session.
     """
 
@@ -54,19 +49,14 @@ class Toolbox(Owner):
         handlers: dict[type[ToolRequest], ToolHandler[Any]],
         accepting: Accepting,
         ending: Ending,
-        dues: Dues,
+        completing: Completing,
         tasks: TaskGroup,
     ) -> None:
         directory, services, config = parts.directory, parts.services, parts.around.config
         self._handlers = handlers
         self._tooling = Tooling(directory, config, self.tools)
-        reporting = Reporting(directory, services, parts.around.plain_environment)
-        self.announcing = Announcing(
-            directory, parts.runs, services, reporting, dues, accepting.accept
-        )
-        completions = Completions(directory, parts.runs, services, dues, self.announcing, reporting)
         spawning = Spawning(directory, accepting, config, services.ids)
-        hearing = Hearing(parts.runs, services, self.announcing)
+        hearing = Hearing(parts.runs, services, completing.announcing)
         self.sending = Sending(directory, services, config, accepting, hearing, tasks)
         self._team = HouseTeam(directory, parts.runs, services, config, accepting, ending)
         more: dict[type[ToolRequest], ToolHandler[Any]] = {
@@ -74,26 +64,19 @@ class Toolbox(Owner):
             ToolsRequest: self._tooling.tools,
             SpawnRequest: spawning.spawn,
             SendRequest: self.sending.send,
-            CompletionsRequest: completions.fetch,
-            DeliveriesRequest: completions.deliveries,
             AskRequest: self._team.ask,
             DelegationsRequest: self._team.delegations,
         }
         handlers |= more
+        handlers |= completing.handlers
         handlers |= look_handlers(parts)
 
     async def _enter(self, stack: AsyncExitStack) -> None:
-        await stack.enter_async_context(background(self.announcing.serve))
         await stack.enter_async_context(self._team)
 
-    def stop_telling(self) -> None:
-        """Tell nobody anything any more; what is due is on record."""
-        self.announcing.stop()
-
     async def stop(self) -> None:
-        """Take no more work of the team, and tell nobody anything any more."""
+        """Take no more work of the team."""
         await self._team.stop()
-        self.stop_telling()
 
     def tools(self) -> Collection[type[ToolRequest]]:
         """Return the tools that are served."""

@@ -9,13 +9,14 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from subprocess import DEVNULL, PIPE, STDOUT
+from subprocess import DEVNULL
 from typing import Final
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+from anyio.abc import Process
 
 from acpbridge.errors import BridgeError
+from acpbridge.transport.pipes import PipeReader
 
 # What it has written before its end is in the pipe by then; who else holds the pipe open, a server
 # that it has started, is not waited for. Seconds.
@@ -53,12 +54,33 @@ async def run_command(
         BridgeError: `usage`: it cannot be started.
     """
     heard = _Heard(most)
+    # A pipe of our own: that of the event loop stays open for as long as anybody holds its end.
+    read, write = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(read, False)
+    said = PipeReader(read)
     try:
-        process = await anyio.open_process(  # noqa: TID251 - this is transport
+        process = await _start(argv, cwd, env, write)
+        ended = False
+        try:
+            with anyio.move_on_after(seconds):
+                await _follow(process, said, heard)
+                ended = True
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(process)
+    finally:
+        await said.aclose()
+    return Ran(process.returncode if ended else None, heard.text(), heard.left_out)
+
+
+async def _start(argv: Sequence[str], cwd: str, env: Mapping[str, str], out: int) -> Process:
+    """Start a command that writes to a descriptor, which is closed here in any case."""
+    try:
+        return await anyio.open_process(  # noqa: TID251 - this is transport
             list(argv),
             stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=STDOUT,
+            stdout=out,
+            stderr=out,
             cwd=cwd,
             env=dict(env),
             start_new_session=True,
@@ -66,21 +88,13 @@ async def run_command(
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise BridgeError("usage", f"{argv[0]!r} cannot be run: {why}.") from None
-    ended = False
-    try:
-        with anyio.move_on_after(seconds):
-            await _follow(process, heard)
-            ended = True
     finally:
-        with anyio.CancelScope(shield=True):
-            await _end(process)
-    return Ran(process.returncode if ended else None, heard.text(), heard.left_out)
+        os.close(out)
 
 
-async def _follow(process: Process, heard: "_Heard") -> None:
-    assert process.stdout is not None
+async def _follow(process: Process, said: PipeReader, heard: "_Heard") -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(heard.listen, process.stdout)
+        tasks.start_soon(heard.listen, said)
         await process.wait()
         with anyio.move_on_after(LAST_WORDS):
             await heard.over.wait()
@@ -94,8 +108,6 @@ async def _end(process: Process) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         with anyio.move_on_after(LAST_WORDS):
             await process.wait()
-    if process.stdout is not None:
-        await process.stdout.aclose()
 
 
 class _Heard:
@@ -108,7 +120,7 @@ class _Heard:
         self.left_out = 0
         self.over = anyio.Event()
 
-    async def listen(self, stream: ByteReceiveStream) -> None:
+    async def listen(self, stream: PipeReader) -> None:
         """Read until there is nothing more."""
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             while True:

@@ -1,6 +1,7 @@
 """A model that says what a test has written down, in pydantic-ai's own words."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from pydantic_ai.messages import (
@@ -10,7 +11,12 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import (
+    AgentInfo,
+    DeltaToolCall,
+    DeltaToolCalls,
+    FunctionModel,
+)
 from pydantic_ai.usage import RequestUsage
 
 from acpbridge.agents.client import PydanticClient, system, user
@@ -39,7 +45,8 @@ class Scripted:
         self._forever = forever
         self.asked: list[list[ModelMessage]] = []
         self.offered: list[list[str]] = []
-        self.client = PydanticClient.of(FunctionModel(self._answer))
+        self.model = FunctionModel(self._answer, stream_function=self._stream)
+        self.client = PydanticClient.of(self.model)
 
     async def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         self.asked.append(list(messages))
@@ -49,6 +56,19 @@ class Scripted:
         if isinstance(step, Exception):
             raise step
         return step if isinstance(step, ModelResponse) else await step()
+
+    async def _stream(
+        self, messages: list[ModelMessage], info: AgentInfo
+    ) -> AsyncIterator[str | DeltaToolCalls]:
+        """Answer in pieces of three characters, calls whole."""
+        answer = await self._answer(messages, info)
+        for at, part in enumerate(answer.parts):
+            if isinstance(part, ToolCallPart):
+                arguments = part.args if isinstance(part.args, str) else json.dumps(part.args)
+                yield {at: DeltaToolCall(part.tool_name, arguments, tool_call_id=part.tool_call_id)}
+            elif isinstance(part, TextPart):
+                for begin in range(0, len(part.content), 3):
+                    yield part.content[begin : begin + 3]
 
 
 def tool(name: str, code: ToolCode | None = None, **fields: Any) -> Tool:

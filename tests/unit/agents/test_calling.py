@@ -5,7 +5,7 @@ import anyio.lowlevel
 import pytest
 
 from acpbridge.agents.calling import AT_ONCE
-from acpbridge.agents.context import ToolContextExtras
+from acpbridge.agents.context import ToolContext, ToolContextExtras
 from acpbridge.agents.loop import context_of
 from acpbridge.errors import BridgeError
 from tests.unit.agents.scripted import Scripted, calls, config, result, returns, says, tool
@@ -140,9 +140,9 @@ async def test_0_19_a_tool_knows_for_whom_it_works_and_finds_only_what_was_given
         sent.append((channel, chat, text))
 
     sent: list[tuple[str, str, str]] = []
-    seen = []
+    seen: list[ToolContext] = []
 
-    async def code(context: object, _arguments: object) -> str:
+    async def code(context: ToolContext, _arguments: object) -> str:
         seen.append(context)
         return "x"
 
@@ -165,6 +165,7 @@ async def test_0_19_a_tool_knows_for_whom_it_works_and_finds_only_what_was_given
     assert context.manager is None, "there is a manager only where spawning is allowed"
     assert context.inject_inbound is None
     assert context.invalidate_all_session_mcp is None
+    assert context.send is not None
     await context.send("cli", "7", "hello")
     assert sent == [("cli", "7", "hello")]
 

@@ -83,7 +83,7 @@ async def deliveries(w: World, **params: Any) -> list[dict[str, Any]]:
 
 async def resting(w: World) -> None:
     """Wait until an attempt at the one completion has failed, and the next one is waited for."""
-    dues = w.router._dues._due
+    dues = w.router._completing.dues._due
     await until(lambda: [due for due in dues.values() if due.turn is not None])
     await until(lambda: [due for due in dues.values() if due.turn is None])
 
@@ -139,11 +139,11 @@ async def test_case_133_a_whoever_got_the_result_by_waiting_is_not_told_again(
         parent = await w.run("wait", one_shot=False)
         await until(lambda: w.diary.lines.count("prompt wait") == 1)
         child = await child_of(w, parent.key, "say found-it")
-        with w.router._toolbox.announcing.holding(child.run_id):
+        with w.router._completing.announcing.holding(child.run_id):
             await w.wait(child)
             await state(w, child, "pending")
-            assert await w.router._toolbox.announcing.claim(child.run_id)
-        assert not await w.router._toolbox.announcing.claim(child.run_id)
+            assert await w.router._completing.announcing.claim(child.run_id)
+        assert not await w.router._completing.announcing.claim(child.run_id)
         w.agent(parent.key).answer("end_turn")
         await w.is_ready(parent.key)
         assert (await entry_of(w, child)).state == "delivered"
@@ -157,7 +157,7 @@ async def test_case_133_a_claim_takes_a_completion_out_of_the_queue(tmp_path: Pa
         await until(lambda: w.diary.lines.count("prompt wait") == 1)
         child = await child_of(w, parent.key, "say found-it")
         await until(lambda: len(w.session(parent.key).inbox) == 1)
-        assert await w.router._toolbox.announcing.claim(child.run_id)
+        assert await w.router._completing.announcing.claim(child.run_id)
         assert len(w.session(parent.key).inbox) == 0
         w.agent(parent.key).answer("end_turn")
         await w.is_ready(parent.key)
@@ -168,7 +168,7 @@ async def test_who_waited_in_vain_hears_of_it_later(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         parent = await a_parent(w)
         child = await child_of(w, parent, "wait")
-        with w.router._toolbox.announcing.holding(child.run_id):
+        with w.router._completing.announcing.holding(child.run_id):
             await until(lambda: "prompt wait" in w.diary.lines)
         w.agent(child.key).answer("end_turn")
         await delivered(w, child)
@@ -180,7 +180,7 @@ async def test_nobody_hears_of_a_run_that_was_for_nobody(tmp_path: Path) -> None
         parent = await a_parent(w)
         child = await child_of(w, parent, "say found-it", deliver_to=None)
         await w.wait(child)
-        await w.router._toolbox.announcing.settled(child.run_id)
+        await w.router._completing.announcing.settled(child.run_id)
         assert await w.ledger.outbox(("pending", "sent", "delivered", "blocked")) == []
         assert await told(w, parent) == []
 
@@ -365,7 +365,7 @@ async def test_a_stopped_parent_is_not_woken_by_what_was_stopped_with_it(tmp_pat
                 await anyio.lowlevel.checkpoint()
         w.clock.advance(announce.PATIENCE)
         assert await told(w, parent.key) == []
-        assert not w.router._dues.busy
+        assert not w.router._completing.dues.busy
         await w.done("say again", key=parent.key, one_shot=False)
         await delivered(w, first, second)
         assert sorted(await told(w, parent.key)) == sorted([first.run_id, second.run_id])
@@ -480,7 +480,7 @@ async def test_r11_what_was_not_sent_yet_is_told_by_the_next_daemon(tmp_path: Pa
         await delivered(w, child)
         assert tries(w, parent.key) == 1
     async with world(tmp_path) as w:
-        await w.router._dues.all()
+        await w.router._completing.dues.all()
         assert tries(w, parent.key) == 0
 
 
