@@ -177,4 +177,4 @@ async def test_what_is_fetched_is_listed_with_the_deliveries(tmp_path: Path) -> 
         await w.wait(child)
         (row,) = (await w.router.tool(DeliveriesRequest(), OPERATOR))["deliveries"]
         assert (row["state"], row["pulled"], row["address"]) == ("pending", True, str(key))
-        assert not w.router._dues.busy
+        assert not w.router._completing.dues.busy
