@@ -52,6 +52,7 @@ class Spawning:
         accepting: accepts their runs.
         config: the configuration in force.
         ids: names what is new.
+        relay: begins to show a session how a run is getting on.
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class Spawning:
         accepting: Accepting,
         config: Callable[[], Config],
         ids: Ids,
+        relay: Callable[[RunReceipt, SessionKey], None] = lambda _receipt, _key: None,
     ) -> None:
+        self._relay = relay
         self._directory = directory
         self._accepting = accepting
         self._config = config
@@ -97,6 +100,8 @@ class Spawning:
         rules.check_thread(request)
         run = self._run(request, target, parent, cwd)
         receipt = await self._accept(run, requester)
+        if request.stream_to and parent is not None and not receipt.repeated:
+            self._relay(receipt, parent.key)
         return self._receipt(request, receipt, runtime, cwd, run.timeout, parent)
 
     # ---- Whom ----

@@ -55,7 +55,7 @@ class Toolbox(Owner):
         directory, services, config = parts.directory, parts.services, parts.around.config
         self._handlers = handlers
         self._tooling = Tooling(directory, config, self.tools)
-        spawning = Spawning(directory, accepting, config, services.ids)
+        spawning = Spawning(directory, accepting, config, services.ids, completing.relaying.start)
         hearing = Hearing(parts.runs, services, completing.announcing)
         self.sending = Sending(directory, services, config, accepting, hearing, tasks)
         self._team = HouseTeam(directory, parts.runs, services, config, accepting, ending)
