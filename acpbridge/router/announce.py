@@ -87,10 +87,6 @@ class Announcing:
 
     # ---- What others ask ----
 
-    def stop(self) -> None:
-        """Tell nobody any more; what is pending is told by the next daemon."""
-        self._services.tidings.over = True
-
     def holding(self, run_id: str) -> AbstractContextManager[None]:
         """Announce the end of a run to nobody within the block: see `Dues.holding`."""
         return self._dues.holding(run_id)

@@ -180,7 +180,7 @@ class AnnounceMachine(RuleBasedStateMachine):
     async def claim(self, receipt: RunReceipt) -> None:
         record = await self.w.ledger.run(receipt.run_id)
         over = record is not None and record.outcome is not None
-        if over and await self.w.router._toolbox.announcing.claim(receipt.run_id):
+        if over and await self.w.router._completing.announcing.claim(receipt.run_id):
             self.told[receipt.run_id] += 1
 
     @rule(seconds=st.sampled_from([15.0, 300.0, announce.PATIENCE]))

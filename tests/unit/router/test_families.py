@@ -82,7 +82,7 @@ async def test_runs_say_how_they_ended_and_who_is_to_hear_of_it(tmp_path: Path) 
         ends = {}
         for task in ("say x", "raise", "crash"):
             key = await child(w, top, task, label=task)
-            await until(lambda key=key: not w.session(key).active)
+            await w.rest(key)
             ends[task] = key
         mine, *others = await runs(w, key=str(top))
         assert (mine["sessionKey"], mine["status"]) == (str(top), "running")
