@@ -7,7 +7,7 @@ makes a child known to the router: it has a key, a lineage, a state and an end l
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from acpbridge.agents.chain import CallChain
@@ -172,6 +172,9 @@ class InnerSession(Protocol):
         Args:
             task: what it is asked.
             cancel: called when somebody cancels or kills it.
+
+        Raises:
+            BridgeError: `session_closed`: it was ended by somebody.
         """
         ...
 
@@ -188,13 +191,11 @@ class InnerCall:
         parent: session key of the caller.
         role: as what it is called.
         path: its call path.
-        killed: called when the child is killed while nothing of it runs.
     """
 
     parent: str
     role: str
     path: str
-    killed: Callable[[], None] = field(default=lambda: None)
 
 
 class RunRegistry(Protocol):

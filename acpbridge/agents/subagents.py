@@ -41,7 +41,7 @@ def _nobody(_name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Household:
     """What all runs of a process share.
 
     Attributes:
@@ -68,7 +68,7 @@ class SubAgents:
         house: what it shares with others.
     """
 
-    def __init__(self, caller: Caller, house: House) -> None:
+    def __init__(self, caller: Caller, house: Household) -> None:
         self._caller = caller
         self._house = house
 
@@ -129,7 +129,7 @@ class _Loops:
         house: what they share.
     """
 
-    def __init__(self, caller: Caller, house: House) -> None:
+    def __init__(self, caller: Caller, house: Household) -> None:
         self._caller = caller
         self._house = house
 
@@ -137,7 +137,7 @@ class _Loops:
         """Make a child ready and known."""
         child = prepare(message, self._caller)
         loop = _Loop(self._house)
-        call = InnerCall(self._caller.key, child.role, child.agent_path, loop.killed)
+        call = InnerCall(self._caller.key, child.role, child.agent_path)
         session = await self._house.registry.open(call)
         try:
             loop.enter(replace(child, key=session.key), session)
@@ -151,10 +151,9 @@ class _Loops:
 class _Loop:
     """A conversation with a role, or one task of it."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Household) -> None:
         self._house = house
         self._below: SubAgents | None = None
-        self._killed = False
 
     def enter(self, child: Child, session: InnerSession) -> None:
         """Begin, with nothing said yet."""
@@ -166,19 +165,17 @@ class _Loop:
         self._child = child
         self._messages = self._house.engine.begin(child)
 
-    def killed(self) -> None:
-        """Say no more in it: somebody has killed the child."""
-        self._killed = True
-
     async def turn(self, message: InboundMessage) -> OutboundMessage:
         """Say something, and run until there is an answer."""
-        if self._killed:
-            # Not a new one in silence: its caller would think that this one knows what was said.
-            text = f"The sub-agent {self._child.role!r} was ended by a person."
-            hint = f"Unload it to begin anew: {UNLOAD_SUB_AGENT}."
-            raise BridgeError("session_closed", text, hint=hint)
         self._messages = [*self._messages, self._house.engine.user(message.content)]
-        answered = await self._run(message)
+        try:
+            answered = await self._run(message)
+        except BridgeError as error:
+            if error.code != "session_closed":
+                raise
+            # Not a new one in silence: its caller would think that this one knows what was said.
+            hint = f"Unload it to begin anew: {UNLOAD_SUB_AGENT}."
+            raise BridgeError(error.code, error.message, hint=hint) from error
         self._messages = list(answered.messages) or self._messages
         return answered.answer
 

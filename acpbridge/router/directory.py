@@ -9,6 +9,7 @@ from acpbridge.model.requesters import Requester, Role
 from acpbridge.router import routes
 from acpbridge.router.authorize import Action, Target, authorize, may, unreachable
 from acpbridge.router.delegating import Asker
+from acpbridge.router.inner_requests import INNER
 from acpbridge.router.lane import in_lane
 from acpbridge.router.session import Session
 from acpbridge.router.standstill import stands_still
@@ -118,7 +119,8 @@ class Directory:
             lane: whether only the places of the lane are looked at.
         """
         sessions = list(self._sessions.values())
-        holders = {s.key for s in sessions if s.has_place and (not lane or in_lane(s.record))}
+        processes = [s for s in sessions if s.has_place and s.record.runtime != INNER]
+        holders = {s.key for s in processes if not lane or in_lane(s.record)}
         waits: dict[SessionKey | None, set[SessionKey | None]] = {
             key: {*self.asked_by(self._sessions[key])} for key in holders
         }

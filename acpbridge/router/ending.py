@@ -23,6 +23,7 @@ from acpbridge.router.api import CancelReceipt, KillReceipt
 from acpbridge.router.authorize import Action, Target, may
 from acpbridge.router.directory import Directory
 from acpbridge.router.family import Family
+from acpbridge.router.inner_requests import INNER
 from acpbridge.router.leftover import left_running
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector
@@ -135,13 +136,15 @@ class Ending:
     def orphaned(self) -> None:
         """Begin to close what is not, although somebody above it is: an earlier daemon's.
 
-        It was killed past that daemon, or the daemon ended before it could write it down.
+        It was killed past that daemon, or the daemon ended before it could write it down; or it is
+        a role, whose work was done by a process that is gone.
         """
         sessions = list(self._directory)
         above = self._directory.above(sessions)
         closed = {session.key for session in sessions if session.closed}
         for session in sessions:
-            if not session.closed and not closed.isdisjoint(above[session.key]):
+            lost = session.record.runtime == INNER or not closed.isdisjoint(above[session.key])
+            if not session.closed and lost:
                 session.mark_ending(CloseReason.PARENT)
                 self._tasks.start_soon(self._end_one, session, CloseReason.PARENT, 0.0, [])
 

@@ -39,6 +39,8 @@ from acpbridge.router.claiming import Claim, Claiming
 from acpbridge.router.completing import completing
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
+from acpbridge.router.inner import InnerRuns
+from acpbridge.router.inner_requests import InnerRequest, InnerWait
 from acpbridge.router.keeping import Keeping
 from acpbridge.router.lookers import Parts
 from acpbridge.router.looking import Looking
@@ -135,7 +137,18 @@ class Router(Owner):
         stack.callback(self._take_no_more)
 
     def _make_toolbox(self) -> Toolbox:
-        handlers: dict[type[ToolRequest], ToolHandler[Any]] = {}
+        inner = InnerRuns(
+            self._directory,
+            self._services,
+            accept=self.run,
+            result=self.wait,
+            close=self.close,
+            make=self._session,
+        )
+        handlers: dict[type[ToolRequest], ToolHandler[Any]] = {
+            InnerRequest: inner.serve,
+            InnerWait: inner.wait,
+        }
         parts = Parts(
             self._directory,
             self._looking,
@@ -338,7 +351,9 @@ class Router(Owner):
     def _start(self, session: Session) -> None:
         self._tasks.start_soon(session.serve, name=f"session {session.key}")
 
-    def _session(self, record: SessionRecord, definition: AgentDefinition) -> Session:
+    def _session(
+        self, record: SessionRecord, definition: AgentDefinition, services: Services | None = None
+    ) -> Session:
         for name, value in fixed_values(definition):
             self._around.learn({name: value})
         # Not before there is one who ends: nothing dies before it was started.
@@ -346,7 +361,7 @@ class Router(Owner):
             record,
             definition,
             self._spec,
-            self._services,
+            services or self._services,
             bereave=lambda session: self._ending.bereaved(session),
         )
 

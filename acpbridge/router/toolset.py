@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from acpbridge.router.announce_requests import CompletionsRequest, DeliveriesRequest
+from acpbridge.router.inner_requests import InnerRequest, InnerWait
 from acpbridge.router.look_requests import (
     HistoryRequest,
     RunsRequest,
@@ -40,6 +41,8 @@ REQUESTS: Final[Mapping[str, type[ToolRequest]]] = {
         ToolsRequest,
         AskRequest,
         DelegationsRequest,
+        InnerRequest,
+        InnerWait,
     )
 }
 """All of them."""

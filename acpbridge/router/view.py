@@ -9,6 +9,7 @@ from acpbridge.controller.strays import Unowned
 from acpbridge.model.permission import Question
 from acpbridge.model.sessions import TurnState, WaitsFor
 from acpbridge.permissions import policy
+from acpbridge.router.inner_requests import INNER
 from acpbridge.router.leftover import is_between_turns, started_by_turns
 from acpbridge.router.session import Session
 
@@ -206,6 +207,8 @@ def shared_directories(sessions: list[Session]) -> list[str]:
     """Return a warning for each directory that several live agents work in."""
     by_cwd: dict[str, list[str]] = {}
     for session in sessions:
+        if session.record.runtime == INNER:
+            continue  # its caller works there, and is counted
         by_cwd.setdefault(session.record.cwd, []).append(str(session.key))
     return [
         f"{len(keys)} live agents work in {cwd}: {', '.join(keys)}"

@@ -14,7 +14,7 @@ import anyio
 from acpbridge.agents.calls import Answered, Child, InnerCall, InnerTurn
 from acpbridge.agents.roles import Capabilities
 from acpbridge.agents.spawning import SpawnAdapter
-from acpbridge.agents.subagents import House, SubAgents
+from acpbridge.agents.subagents import Household, SubAgents
 from acpbridge.errors import BridgeError
 from acpbridge.model.address import Address
 from acpbridge.model.inbound import InboundMessage
@@ -127,6 +127,7 @@ class Registered:
     calls: dict[str, InnerCall] = field(default_factory=dict)
     cancels: dict[str, Callable[[], None]] = field(default_factory=dict)
     refuses: BridgeError | None = None
+    killed: set[str] = field(default_factory=set)
     _count: Any = field(default_factory=lambda: count(1))
 
     async def open(self, call: InnerCall) -> "RegisteredSession":
@@ -143,8 +144,13 @@ class RegisteredSession:
     registry: Registered
     key: str
 
+    def check(self) -> None:
+        if self.key in self.registry.killed:
+            raise BridgeError("session_closed", f"The session {self.key} is closed.")
+
     @asynccontextmanager
     async def turn(self, task: str, cancel: Callable[[], None]) -> AsyncIterator[InnerTurn]:
+        self.check()
         self.registry.lines.append(f"turn {self.key} {task}")
         self.registry.cancels[self.key] = cancel
         turn = RegisteredTurn()
@@ -170,8 +176,8 @@ def manager(agents: SubAgents, path: str = "main", cause: InboundMessage = CAUSE
     return SpawnAdapter(agents.answer, cause, path, "/work/here", agents.unload)
 
 
-def house(engine: Scripted, **fields: Any) -> House:
+def house(engine: Scripted, **fields: Any) -> Household:
     async def consolidate(child: Child, messages: Sequence[Any]) -> None:
         engine.diary.append(f"consolidate {child.role} {len(messages)}")
 
-    return House(engine, **{"consolidate": consolidate, **fields})
+    return Household(engine, **{"consolidate": consolidate, **fields})
