@@ -29,7 +29,8 @@ def model() -> Iterator[FakeModel]:
 def home(tmp_path_factory: pytest.TempPathFactory, model: FakeModel) -> Iterator[Home]:
     with daemon_home(tmp_path_factory.mktemp("models")) as made:
         rows = [row(name, model) for name in VENDORS]
-        rows.append(row("anthropic", model) | {"id": "keyless", "env": {}})
+        rows[0]["subagents"] = {"allowAgents": ["demo"]}
+        rows += [{"id": "demo"}, row("anthropic", model) | {"id": "keyless", "env": {}}]
         (made.path / "config.yaml").write_text(
             json.dumps({"agents": {"list": rows}}), encoding="utf-8"
         )
