@@ -8,11 +8,12 @@ nothing is imported until it is used.
 
 TYPE_CHECKING = False  # type checkers take it for true; `typing` would be the one thing to import
 if TYPE_CHECKING:
-    from acpbridge.embed.bridge import Bridge, RunOptions
+    from acpbridge.embed.bridge import Bridge, RunOptions, SpawnOptions
     from acpbridge.embed.opening import connect, open_bridge
     from acpbridge.embed.questions import Answer, OpenQuestion
     from acpbridge.embed.run import Result, Run, RunEvent
     from acpbridge.embed.sent import Sent
+    from acpbridge.embed.spawned import Spawned
     from acpbridge.errors import BridgeError
     from acpbridge.runtimes.content import diff_content, text_content
     from acpbridge.runtimes.toolcall import ToolCall
@@ -32,6 +33,8 @@ __all__ = [
     "RunEvent",
     "RunOptions",
     "Sent",
+    "SpawnOptions",
+    "Spawned",
     "StopReason",
     "ToolCall",
     "Turn",
@@ -42,11 +45,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "acpbridge.embed.bridge": ("Bridge", "RunOptions"),
+    "acpbridge.embed.bridge": ("Bridge", "RunOptions", "SpawnOptions"),
     "acpbridge.embed.opening": ("connect", "open_bridge"),
     "acpbridge.embed.questions": ("Answer", "OpenQuestion"),
     "acpbridge.embed.run": ("Result", "Run", "RunEvent"),
     "acpbridge.embed.sent": ("Sent",),
+    "acpbridge.embed.spawned": ("Spawned",),
     "acpbridge.errors": ("BridgeError",),
     "acpbridge.runtimes.content": ("diff_content", "text_content"),
     "acpbridge.runtimes.toolcall": ("ToolCall",),

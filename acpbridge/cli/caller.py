@@ -13,3 +13,13 @@ def environment() -> dict[str, str]:
             continue
         out[name] = value
     return out
+
+
+def directory() -> str:
+    """Return the current directory, "" where it is gone or cannot travel as JSON."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 - as the kernel has it
+        here.encode()
+    except (OSError, UnicodeEncodeError):
+        return ""
+    return here

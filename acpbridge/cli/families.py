@@ -16,8 +16,9 @@ from acpbridge.model.display import clip, escape
 # Of what was asked, in a list; `runs --json` has all that is kept. Characters.
 TASK: Final = 60
 
-_BRANCH: Final = ("├─ ", "│  ")
-_LAST: Final = ("└─ ", "   ")
+# Plain characters: of any other nobody knows how many columns a terminal gives it.
+_BRANCH: Final = ("|- ", "|  ")
+_LAST: Final = ("`- ", "   ")
 
 # A run that is not over, and one that ended well; any other is worth its reason.
 _QUIET: Final = frozenset({"queued", "running", "blocked", "completed"})

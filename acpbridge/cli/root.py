@@ -17,6 +17,7 @@ from acpbridge.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, BridgeErro
 # Command -> module that holds it under the same name, and the help line of the list.
 COMMANDS: Final = {
     "run": ("acpbridge.cli.commands.run", "Run one turn of an agent."),
+    "spawn": ("acpbridge.cli.commands.spawn", "Start a child that works by itself."),
     "send": ("acpbridge.cli.commands.send", "Send a message to a session that exists."),
     "status": ("acpbridge.cli.commands.status", "Show what runs, from the kernel, now."),
     "sessions": ("acpbridge.cli.commands.sessions", "List, delete and export sessions."),

@@ -14,12 +14,14 @@ import anyio
 from acpbridge.embed.questions import Answer, Asked, OpenQuestion
 from acpbridge.embed.run import Result, Run, answer_with
 from acpbridge.embed.sent import Sent
+from acpbridge.embed.spawned import Spawned
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
 from acpbridge.model.requesters import Requester
 from acpbridge.model.settings import Settings
 from acpbridge.router.api import CancelReceipt, KillReceipt, RouterApi, RunRequest
 from acpbridge.router.send_requests import WAIT, SendMode, SendRequest
+from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.transport.tasks import background
 
 Visit = tuple[RouterApi, Requester]
@@ -59,6 +61,34 @@ class RunOptions(TypedDict, total=False):
     timeout: float
     env: Mapping[str, str]
     on_question: Asked
+
+
+class SpawnOptions(TypedDict, total=False):
+    """What may be said of a child; all of it may be left out.
+
+    Attributes:
+        agent: id of the agent; else `acp.defaultAgent`, else the agent `main`.
+        label: a short title.
+        task_name: a handle for it.
+        model: by id or name; an agent that lets choose none fails.
+        thinking: how much it thinks, in the words of `acpbridge spawn --help`.
+        cwd: where it works; else its workspace, else this program's directory.
+        keep: keep its process for further messages; else it ends with the task.
+        timeout: seconds for the task, the wait for a place not counted; 0: as long as it likes.
+        resume: the agent's own id of an earlier conversation to go on with.
+        env: the environment that the agent's is built from; else this program's.
+    """
+
+    agent: str
+    label: str
+    task_name: str
+    model: str
+    thinking: str
+    cwd: str | os.PathLike[str]
+    keep: bool
+    timeout: int
+    resume: str
+    env: Mapping[str, str]
 
 
 class Bridge:
@@ -111,6 +141,17 @@ class Bridge:
                 with anyio.move_on_after(LEAVE_LIMIT, shield=True):
                     await following.aclose()
 
+    async def spawn(self, task: str, **options: Unpack[SpawnOptions]) -> Spawned:
+        """Start a child for a task and return its receipt; see `SpawnOptions`.
+
+        It waits for nothing that the child does: `await spawned.result()` does.
+
+        Raises:
+            BridgeError: it was not accepted: `no_such_agent`, `capacity`, `invalid_params`, ...
+        """
+        request = SpawnRequest.read(_spawning(task, options))
+        return Spawned.from_json(await self._api.tool(request, self._who), self._api, self._who)
+
     async def send(
         self,
         key: str,
@@ -136,6 +177,7 @@ class Bridge:
             "sessionKey": key,
             "timeoutSeconds": wait,
             "env": _sendable(os.environ),
+            "callerCwd": str(Path.cwd()),
             **({} if mode is None else {"mode": SendMode(mode)}),
         }
         return Sent.from_json(await self._api.tool(SendRequest.read(params), self._who))
@@ -201,6 +243,33 @@ def _request(prompt: str | Sequence[Mapping[str, Any]], options: RunOptions) -> 
         settings=Settings(options.get("model"), None, options.get("options", {})),
         fresh=options.get("fresh", False),
     )
+
+
+# What an option is called in the request.
+_PARAMS: Final = {
+    "agent": "agentId",
+    "label": "label",
+    "task_name": "taskName",
+    "model": "model",
+    "thinking": "thinking",
+    "timeout": "runTimeoutSeconds",
+    "resume": "resumeSessionId",
+}
+
+
+def _spawning(task: str, options: SpawnOptions) -> dict[str, Any]:
+    params: dict[str, Any] = {
+        _PARAMS[name]: value for name, value in options.items() if name in _PARAMS
+    }
+    if "cwd" in options:
+        params["cwd"] = _absolute(options["cwd"])
+    return {
+        **params,
+        "task": task,
+        "mode": "session" if options.get("keep") else "run",
+        "callerCwd": str(Path.cwd()),
+        "env": _sendable(options.get("env", os.environ)),
+    }
 
 
 def _absolute(given: str | os.PathLike[str]) -> str:

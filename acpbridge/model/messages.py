@@ -1,6 +1,6 @@
 """Work that is handed to a session, and how it got here."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ class PromptRequest:
         mcp_servers: for the agent, if this prompt starts its process; in memory only.
         fresh: whether it may go on without the earlier conversation, where that is lost.
         announces: id of the completion in the outbox that this prompt tells of, "" for none.
+        going_out: awaited just before the words go out; if it fails, they do not.
     """
 
     requester: Requester
@@ -49,3 +50,4 @@ class PromptRequest:
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     fresh: bool = False
     announces: str = ""
+    going_out: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)

@@ -178,7 +178,7 @@ class Accepting:
         """Settle how a main session is run that is prompted for the first time."""
         config = self._around.config()
         definition = config.agents.get(session.key.agent, session.definition)
-        cwds = (request.cwd, request.caller_cwd)
+        cwds: tuple[str, ...] = (request.cwd, request.caller_cwd)
         if asking is not None:
             # An agent does not choose where others work: only where a person has its family do so.
             top = self._directory.get(asking.record.lineage.root or asking.key) or asking
@@ -354,6 +354,7 @@ class Accepting:
             delivery=run.deliver_to,
             provenance=request.provenance or {"kind": "operator"},
             announces=request.announces,
+            going_out=request.going_out,
         )
         session.env = self._environments.shared(request.env) or session.env
         turn = Turn(run.run_id, prompt, run.accepted_at, caller)

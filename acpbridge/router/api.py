@@ -4,7 +4,7 @@ The same in process and through the daemon's client; the JSON shapes are those t
 and its siblings print.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -48,6 +48,7 @@ class RunRequest:
         announces: id of the completion that this run tells its session of; the bridge's own.
         independent: whether it is no part of the turn of who asks for it, and does not end with
             that; the bridge's own.
+        going_out: awaited just before the words go out; the bridge's own.
     """
 
     content: tuple[Mapping[str, Any], ...]
@@ -73,6 +74,7 @@ class RunRequest:
     task: str = ""
     announces: str = ""
     independent: bool = False
+    going_out: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from acpbridge.protocol.content import without_bytes
 from acpbridge.router.modes import ModeAudit
 from acpbridge.router.services import Services
 from acpbridge.router.turns import Turn, completion_of
-from acpbridge.router.watching import SPOKEN_TO, by_person
+from acpbridge.router.watching import SPOKEN_TO, asker, by_person, news_of
 from acpbridge.runtimes.base import TurnResult
 
 log = structlog.get_logger(__name__)
@@ -218,6 +218,10 @@ class Host:
         Raises:
             BridgeError: `request_cancelled`, when nobody is to be told any more; `store_full`.
         """
+        if turn.request.going_out is not None:
+            await turn.request.going_out()
+            if self._unwanted(turn):
+                raise BridgeError("request_cancelled", "The turn was cancelled.")
         if turn.errand is None:
             return
         try:
@@ -308,6 +312,7 @@ class Host:
                 if self.turn is turn:
                     self.turn = None  # what the agent says from here on is nobody's (case 31)
                 self._append(turn, ending.event)
+                self._tell_others(turn, ending.outcome)
                 with anyio.move_on_after(COMMIT_WAIT):
                     await self._services.log.committed(self.key)
         finally:
@@ -316,6 +321,12 @@ class Host:
             turn.done.set()
             if turn.request.delivery or turn.errand is not None:
                 self._services.tidings.tell()
+
+    def _tell_others(self, turn: Turn, outcome: Outcome) -> None:
+        """Keep for those who watch the session how its turn ended; what that carried is told."""
+        self._services.notes.over(self.key, turn)
+        news, by = news_of(turn.run_id, outcome), asker(turn.request)
+        self._services.watching.changed(self.key, news, by=by)
 
     async def _store(self, turn: Turn, ending: "_Ending") -> None:
         """Put the outcome into the ledger: now, or once the ledger can be written again."""

@@ -9,7 +9,7 @@ values.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
@@ -82,6 +82,7 @@ class InboxManager:
         self._untold: set[str] = set()
         self._lanes: dict[str, deque[str]] = {}
         self._calls: dict[str, anyio.CancelScope] = {}
+        self._scopes: set[anyio.CancelScope] = set()
         self._empty = anyio.Event()
         self._started = False
         self._stopping = False
@@ -175,7 +176,7 @@ class InboxManager:
             for lane in self._lanes.values():
                 if inbox_id in lane:
                     lane.remove(inbox_id)
-            self._tasks.start_soon(self._end, inbox_id, None, name="inbox cancel")
+            self._start(self._end, inbox_id, None, name="inbox cancel")
         elif inbox_id in self._calls:
             self._calls[inbox_id].cancel()  # whoever made the call tells of the end
         return True
@@ -193,7 +194,7 @@ class InboxManager:
         """Begin to work."""
         self._started = True
         for lane in self._lanes:
-            self._tasks.start_soon(self._work, lane, name=f"inbox {lane}")
+            self._start(self._work, lane, name=f"inbox {lane}")
 
     async def shutdown(self, drain: float = 0.0) -> None:
         """Take nothing more, and come to an end within a bound.
@@ -214,7 +215,9 @@ class InboxManager:
             with anyio.move_on_after(END_WAIT):
                 await self.settled()
         else:
-            self._tasks.cancel_scope.cancel()
+            # Not the group: it may have been entered in the very task that waits here.
+            for scope in list(self._scopes):
+                scope.cancel()
 
     async def settled(self) -> None:
         """Wait until the end of each item was told."""
@@ -239,9 +242,21 @@ class InboxManager:
             return
         self._lanes[name] = deque([item.id])
         if self._started:
-            self._tasks.start_soon(self._work, name, name=f"inbox {name}")
+            self._start(self._work, name, name=f"inbox {name}")
 
     # ---- Working ----
+
+    def _start(self, work: Callable[..., Awaitable[None]], *args: Any, name: str) -> None:
+        async def stoppable() -> None:
+            with anyio.CancelScope() as scope:
+                self._scopes.add(scope)
+                try:
+                    if not self._stopping or self._store is None:
+                        await work(*args)
+                finally:
+                    self._scopes.discard(scope)
+
+        self._tasks.start_soon(stoppable, name=name)
 
     async def _work(self, name: str) -> None:
         """Serve one lane until nothing is left in it."""
@@ -251,7 +266,7 @@ class InboxManager:
             result = await self._ask_target(inbox_id)
             if self._parallel:
                 # A source that is busy for long holds up nobody else's work.
-                self._tasks.start_soon(self._go_on, inbox_id, result, name="inbox reply")
+                self._start(self._go_on, inbox_id, result, name="inbox reply")
             else:
                 await self._go_on(inbox_id, result)
         del self._lanes[name]

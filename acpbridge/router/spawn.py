@@ -102,13 +102,21 @@ class Spawning:
     # ---- Whom ----
 
     def _runtime(self, request: SpawnRequest, parent: Session | None, config: Config) -> str:
-        """Return the runtime; who is no agent need not know what an agent is."""
-        if request.runtime is not None or parent is not None:
-            return request.runtime or rules.SUBAGENT
+        """Return the runtime; who names an agent need not know what it is."""
+        if request.runtime is not None:
+            return request.runtime
         if not request.agent_id:
-            return rules.ACP if config.acp.default_agent else rules.SUBAGENT
-        kind = routes.find_agent(request.agent_id, config).kind
+            person = parent is None and config.acp.default_agent
+            return rules.ACP if person else rules.SUBAGENT
+        kind = self._kind(request.agent_id, config)
         return rules.ACP if kind is RuntimeKind.ACP else rules.SUBAGENT
+
+    def _kind(self, name: str, config: Config) -> RuntimeKind:
+        """Return the kind of an agent; of one that nobody knows, that which is refused by name."""
+        try:
+            return routes.find_agent(name, config).kind
+        except BridgeError:
+            return RuntimeKind.ACP
 
     def _target(
         self, request: SpawnRequest, runtime: str, parent: Session | None, config: Config

@@ -55,8 +55,8 @@ class SpawnRequest(ToolRequest):
         task: what it is to do.
         task_name: a handle for it, unique prefixes of which will do later.
         label: a short title, for people.
-        runtime: `subagent` for a Python agent, `acp` for an external one; None: `subagent`, and for
-            a person whatever the agent is.
+        runtime: `subagent` for a Python agent, `acp` for an external one; None: as the agent is
+            that is named, else `subagent`.
         agent_id: of the agent; "" for the requester's own, or for `acp.defaultAgent`.
         model: by id or name; "" for the agent's own.
         thinking: how much it thinks; "" for the agent's own.

@@ -6,7 +6,9 @@ restart its end is looked up, and nothing is prompted twice. Below are `acceptin
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -38,8 +40,13 @@ BUSY_TRIES: Final = 360
 # end it. Seconds.
 CANCEL_WAIT: Final = 15.0
 
+# Daemons that may end one after the other before a call is heard.
+MOST_TRIES: Final = 16
+
 # Names of calls whose sessions are remembered, to be shown.
 REMEMBERED: Final = 2048
+
+GoingOut = Callable[[], Awaitable[None]]
 
 
 class TeamCaller:
@@ -78,15 +85,39 @@ class TeamCaller:
         The context has the `requester` of a call that somebody waits for, else the `source`
         session's key, on whose behalf the daemon calls.
         """
+        for attempt in range(MOST_TRIES):
+            again = f"{request.name}:{attempt}" if attempt else request.name
+            receipt = await self._begun(agent_id, replace(request, name=again), request.name)
+            result = await self._result(receipt.run_id)
+            if not receipt.repeated or await self._heard(request, result):
+                return await self._answer(agent_id, receipt, result)
+        message = f"{MOST_TRIES} daemons ended, each before {agent_id} had heard a word of it."
+        raise BridgeError("interrupted", message)
+
+    async def _begun(self, agent_id: str, request: ChatRequest, call: str) -> RunReceipt:
+        going_out: GoingOut | None = None
+        if call:
+            inbox_id = request.context["id"]
+            going_out = partial(self._services.ledger.delegation_goes_out, inbox_id, call)
         if request.thread is None:
-            receipt = await self._begin(agent_id, request)
+            receipt = await self._begin(agent_id, request, going_out)
         else:
-            receipt = await self._go_on(request.thread, request)
-        return await self._end(agent_id, receipt)
+            receipt = await self._go_on(request.thread, request, going_out)
+        self._remember(call, receipt.key)
+        return receipt
+
+    async def _heard(self, request: ChatRequest, result: RunResult) -> bool:
+        """Tell whether an agent heard a call of an earlier daemon; else it is made once more."""
+        if result.outcome not in (Outcome.INTERRUPTED, Outcome.CANCELLED):
+            return True
+        last = await self._services.ledger.delegation_went_out(request.context["id"])
+        return last == request.name
 
     # ---- Beginning ----
 
-    async def _begin(self, agent_id: str, request: ChatRequest) -> RunReceipt:
+    async def _begin(
+        self, agent_id: str, request: ChatRequest, going_out: GoingOut | None
+    ) -> RunReceipt:
         """Have a target work in a session of its own, below the one that asks."""
         requester: Requester | None = request.context.get("requester")
         waited = requester is not None
@@ -105,12 +136,13 @@ class TeamCaller:
             idempotency_key=request.name,
             correlation_id=request.context.get("id", ""),
             provenance=_provenance(source.key, request),
+            going_out=going_out,
         )
-        receipt = await self._accepting.accept(run, requester)
-        self._remember(request.name, receipt.key)
-        return receipt
+        return await self._accepting.accept(run, requester)
 
-    async def _go_on(self, thread: str, request: ChatRequest) -> RunReceipt:
+    async def _go_on(
+        self, thread: str, request: ChatRequest, going_out: GoingOut | None
+    ) -> RunReceipt:
         """Prompt a source in its own session, behind whatever waits there."""
         session = self._source(SessionKey.parse(thread))
         run = RunRequest(
@@ -121,6 +153,7 @@ class TeamCaller:
             idempotency_key=request.name,
             correlation_id=request.context.get("id", ""),
             provenance=_provenance(session.key, request),
+            going_out=going_out,
         )
         for _ in range(BUSY_TRIES):
             try:
@@ -144,13 +177,17 @@ class TeamCaller:
 
     # ---- Ending ----
 
-    async def _end(self, agent_id: str, receipt: RunReceipt) -> Mapping[str, Any]:
+    async def _result(self, run_id: str) -> RunResult:
         try:
-            result = await self._runs.result(receipt.run_id, TEAM)
+            return await self._runs.result(run_id, TEAM)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_WAIT):
-                await self._cancel(receipt.run_id)
+                await self._cancel(run_id)
             raise
+
+    async def _answer(
+        self, agent_id: str, receipt: RunReceipt, result: RunResult
+    ) -> Mapping[str, Any]:
         if result.outcome is not Outcome.COMPLETED:
             raise _failure(agent_id, result)
         session = self._source(receipt.key)

@@ -36,16 +36,20 @@ class TeamNotices(TeamProcessor):
         """Tell the followers of the source's session, with the whole text, once."""
         key = SessionKey.parse(event.source_thread_id or "")
         session = self._directory.get(key)
-        if session is None:
-            return  # it was deleted
+        if session is None or self._over(key):
+            return  # nothing comes behind the end of a session
         await session.open_log()
         log = self._services.log
-        if log.closed(key) or session.closed:
-            return  # nothing comes behind the end of a session
         if event.inbox_id in self.earlier and await self._told(key, event.inbox_id):
+            return
+        if self._over(key):  # while it was awaited
             return
         log.append(key, None, Fact("notice", _values(event)))
         await log.committed(key)
+
+    def _over(self, key: SessionKey) -> bool:
+        session = self._directory.get(key)
+        return session is None or session.closing
 
     async def _told(self, key: SessionKey, inbox_id: str) -> bool:
         """Tell whether an earlier daemon had come as far as that."""

@@ -27,7 +27,6 @@ CALLS: Final[Mapping[str, str]] = {
     "session_status": "tool/session",
     "sessions_yield": "tool/yield",
     "subagents": "tool/subagents",
-    "sessions_completions": "tool/completions",
 }
 _NAMES: Final = {call: name for name, call in CALLS.items()}
 
@@ -39,11 +38,8 @@ _WITH_SPAWNING: Final = frozenset(
     {"subagents", "sessions_list", "sessions_history", "sessions_spawn", "agents_list"}
 )
 
-# Whoever runs in a session of the bridge is told by a turn of its own.
-_OF_CLIENTS: Final = frozenset({"sessions_completions"})
-
 # Of people alone.
-OF_OPERATORS: Final = frozenset({"tool/deliveries"})
+OF_OPERATORS: Final = frozenset({"tool/deliveries", "tool/delegations"})
 
 
 class ToolsRequest(ToolRequest):
@@ -59,17 +55,13 @@ class Standing:
     Attributes:
         depth: of its session below a main one.
         most: `limits.maxDepth`.
-        external: whether no process of ours runs it.
     """
 
     depth: int
     most: int
-    external: bool = False
 
     def lacks(self, name: str) -> str | None:
         """Return why a tool is not given here, None if it is."""
-        if name in _OF_CLIENTS and not self.external:
-            return f"{name} is for clients that the bridge does not run: you are told by itself."
         if name in _NEVER_BELOW and self.depth > 0:
             return f"A sub-agent has no {name}."
         if name in _WITH_SPAWNING and self.depth >= self.most:
@@ -135,14 +127,13 @@ class Tooling:
     def _standing(self, requester: Requester) -> Standing:
         session = None if requester.session is None else self._directory.get(requester.session)
         depth = 0 if session is None else session.record.lineage.depth
-        return Standing(depth, self._config().limits.max_depth, requester.external)
+        return Standing(depth, self._config().limits.max_depth)
 
 
 _AT_THE_LIMIT: Final = "Do the task yourself, or raise limits.maxDepth in config.yaml."
 _INSTEAD: Final = {
     "session_status": "Finish your task: your result goes to whoever started you.",
     "sessions_send": "Speak to sessions that you started with subagents, action send.",
-    "sessions_completions": "Go on with your work: each completion comes as a message.",
 }
 
 

@@ -1,6 +1,7 @@
 """The table of work that agents have handed to others and whose end nobody heard of yet.
 
-A row goes with the end. Blocking, for the ledger's one thread. Above are the ledger and its tables.
+A row goes with the end; `went_out` names the last call whose words were sent. Blocking, for the
+ledger's one thread. Above are the ledger and its tables.
 """
 
 import sqlite3
@@ -20,7 +21,8 @@ OWNERS: Final = """
 # The session is the source's: its work goes with it.
 DELEGATIONS_TABLE: Final = f"""
         CREATE TABLE IF NOT EXISTS delegations (
-            id TEXT PRIMARY KEY, session_key TEXT NOT NULL, record TEXT NOT NULL, {OWNERS})
+            id TEXT PRIMARY KEY, session_key TEXT NOT NULL, record TEXT NOT NULL,
+            went_out TEXT NOT NULL DEFAULT '', {OWNERS})
 """
 
 DELEGATIONS: Final = "SELECT record FROM delegations"

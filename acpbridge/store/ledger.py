@@ -287,6 +287,17 @@ class Ledger:
         rows = await self._rows(f"{DELEGATIONS} ORDER BY rowid")
         return [read_delegation(*row) for row in rows]
 
+    async def delegation_goes_out(self, inbox_id: str, call: str) -> None:
+        """Store that the words of a call for an item are sent now."""
+        await self._update(
+            "UPDATE delegations SET went_out = ? WHERE id = ?", (ascii_text(call), inbox_id)
+        )
+
+    async def delegation_went_out(self, inbox_id: str) -> str:
+        """Return the last call for an item whose words were sent, "" if none were."""
+        query = "SELECT went_out FROM delegations WHERE id = ?"
+        return "".join(text for (text,) in await self._rows(query, (inbox_id,)))
+
     async def last_used(self) -> dict[str, str]:
         """Return when each session that ever had a run last took or ended one, by its key."""
         return dict(await self._rows(LAST_USED))

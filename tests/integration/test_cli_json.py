@@ -92,8 +92,10 @@ def play(home: Home) -> Seen:
     it = Scenario(home)
     nothing_runs(it)
     turns(it)
+    messages(it)
     asking = a_question(it)
     both_are_shown(it, asking)
+    started_below(it, asking)
     answered(it, asking)
     granted(it)
     audited(it)
@@ -130,6 +132,14 @@ def turns(it: Scenario) -> None:
     it.seen.add_events(events)
 
 
+def messages(it: Scenario) -> None:
+    """Tell a session something with its next turn, and have it answer."""
+    key = it.home.ask("sessions", all=True)["sessions"][0]["key"]
+    it.json("send --json", "send", key, "noted", "--mode", "notify", "--json")
+    assert it.json("send --json", "send", key, "say on", "--json")["reply"] == "on"
+    it.seen.add_events(it.home.run("logs", key, "--json").events)
+
+
 def a_question(it: Scenario) -> str:
     """Leave one open, and a turn with a child of its agent's beside it."""
     made = it.home.path.parent / "made.txt"  # in the state directory nobody edits
@@ -154,6 +164,16 @@ def both_are_shown(it: Scenario, asking: str) -> None:
     it.seen.add("question", question)
     assert it.home.run("permissions", "list", "--json").json["permissions"] == [question]
     assert question["sessionKey"] == asking
+
+
+def started_below(it: Scenario, asking: str) -> None:
+    """Have a session's agent start another one; its end is told to nobody who is there."""
+    inside = f"{asking}.{'0' * 32}"
+    words = ("say done", "--agent", "fake", "--format", "json")
+    assert it.home.run_inside(inside, "run", *words).code == 0
+    it.json("tree --json", "tree", "--all", "--json")
+    it.json("runs --json", "runs", "--all", "--json")
+    it.seen.add_events(it.home.run("logs", asking, "--json").events)
 
 
 def answered(it: Scenario, asking: str) -> None:

@@ -1,7 +1,10 @@
-"""Work that one agent hands to another, with real processes: chats go on, and restarts lose none."""
+"""Work that one agent hands to another, with real processes: chats go on, restarts lose nothing."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,17 +12,22 @@ from tests.integration.asking_agents import (
     delegation,
     events,
     hand_over,
+    inside,
     notices,
     prompts,
     stands,
 )
-from tests.integration.daemon_home import Home, daemon_home, until
+from tests.integration.daemon_home import Home, daemon_home, failed, until
+
+# An agent is held where it asks a person, for as long as nobody answers.
+WORK = "ask execute ls\nsay the mountain is high"
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     with daemon_home(tmp_path) as home:
-        home.configure(main=("--resume", "--memory", str(tmp_path / "m")), researcher=())
+        memory = str(home.path / "memory")
+        home.configure(main=("--resume", "--memory", memory), researcher=())
         yield home
 
 
@@ -30,53 +38,152 @@ def chat(home: Home, *words: str) -> str:
     return str(done.events[0]["key"])
 
 
-def busy(home: Home, key: str) -> str:
-    """Have a turn under way in a session that the test ends."""
-    done = home.run("run", "--session", key, "--detach", "hang")
+def question(home: Home, key: str) -> str:
+    """Return the question that a session asks, once it does."""
+
+    def open_ones() -> list[str]:
+        found = (home.ask("questions") or {"permissions": []})["permissions"]
+        return [one["id"] for one in found if one["sessionKey"] == key]
+
+    return until(open_ones)[0]
+
+
+def deny(home: Home, key: str) -> None:
+    done = home.run("permissions", "answer", question(home, key), "--deny")
     assert done.code == 0, done
-    return str(until(lambda: (home.row(key)["turn"] or {}).get("id")))
 
 
-def gate(home: Home, name: str) -> tuple[str, Path]:
-    """Return a prompt with which an agent waits for a file, and the file."""
-    path = home.path.parent / name
-    return f"hold-until {path}\nsay the mountain is high", path
+def working(home: Home, job: str) -> str:
+    """Return in which session a piece of work is done, once it is."""
+    return str(until(lambda: delegation(home, job).get("targetSessionKey")))
+
+
+def ends(home: Home, key: str) -> list[str]:
+    """Return how the turns of a session began and ended, in order."""
+    wanted = ("turn_started", "turn_ended", "turn_failed")
+    return [event["type"] for event in events(home, key, lambda event: event["type"] in wanted)]
+
+
+def told(home: Home, key: str, *jobs: str) -> list[dict[str, Any]]:
+    """Return what a session was told, once these pieces of work have ended."""
+
+    def under_way() -> set[str]:
+        return {row["id"] for row in home.ask("tool/delegations")["delegations"]}
+
+    until(lambda: under_way().isdisjoint(jobs))
+    # To read a log is a command: nobody looks that often.
+    return until(lambda: found if len(found := notices(home, key)) >= len(jobs) else [])
+
+
+def killed(home: Home) -> None:
+    """Have the daemon die at once, and another one start."""
+    os.kill(home.daemon_pid(), signal.SIGKILL)
+    until(lambda: not home.serves())
+    home.start()
 
 
 def test_4_18_the_user_goes_on_chatting_while_another_agent_works_and_hears_of_it(
     home: Home,
 ) -> None:
     key = chat(home, "--agent", "main", "say hello")
-    with home.running("attach", key, "--json"):
-        turn = busy(home, key)
-        job = hand_over(home, key, "researcher", "ask execute ls\nsay the mountain is high")
-        question = home.wait_question()  # the researcher is held here
-        row = stands(home, job, "running")
-        assert row["targetSessionKey"] == question["sessionKey"]
-        assert home.run("cancel", key, "--json").json["turnEnded"]
-        # The user chats, twice, in the very session.
+    with home.running("attach", key, "--json") as follower:
+        job = hand_over(home, key, "researcher", WORK)
+        child = working(home, job)
+        question(home, child)
+        # It is held there; the user chats, twice, in the very session.
         assert home.run("run", "--session", key, "say one more").out.strip() == "one more"
         assert home.run("run", "--session", key, "say and more").out.strip() == "and more"
         assert delegation(home, job)["status"] == "running"
         assert notices(home, key) == []
-        # Now a turn is under way when the answer comes: it waits.
-        busy(home, key)
-        words = ("permissions", "answer", question["id"], "--deny")
-        assert home.run(*words).code == 0
+        # A turn is under way when the answer comes: that waits, and is told behind it (4-17).
+        home.run("run", "--session", key, "--detach", "ask execute pwd\nsay done")
+        question(home, key)
+        deny(home, child)
         stands(home, job, "replying")
-        assert home.row(key)["queueDepth"] == 1
-        assert home.run("tool" if False else "status").code == 0
-        end_turn(home, key)
-        stands(home, job, "done")
-        (notice,) = until(lambda: notices(home, key))
+        until(lambda: home.row(key)["queueDepth"] == 1)
+        assert len(prompts(home, key)) == 4
+        deny(home, key)
+        (notice,) = told(home, key, job)
+        follower.kill()
+        assert follower.stdout is not None
+        pushed = follower.stdout.read().decode().count('"kind":"delegation"')
+    assert pushed == 1
     assert (notice["delegationId"], notice["status"]) == (job, "done")
-    assert "the mountain is high" in notice["text"]
-    told = prompts(home, key)[-1]
-    assert "the mountain is high" in told
-    assert turn
-    starts_and_ends = [
-        event["type"]
-        for event in events(home, key, lambda event: event["type"].startswith("turn_"))
-        if event["type"] != "turn_queued"
-    ]
-    assert starts_and_ends == ["turn_started", "turn_ended"] * (len(starts_and_ends) // 2)
+    last = prompts(home, key)[-1]
+    assert "| the mountain is high" in last
+    assert "| the mountain is high" in notice["text"]  # it says back what it was told
+    assert ends(home, key) == ["turn_started", "turn_ended"] * 5
+    assert home.row(child)["parentKey"] == key
+
+
+def test_4_22_an_operator_sees_and_ends_what_was_handed_over(home: Home) -> None:
+    key = chat(home, "--agent", "main", "say hello")
+    assert home.run("delegations").out == "no delegated work\n"
+    first = hand_over(home, key, "researcher", WORK)
+    second = hand_over(home, key, "researcher", "say \x1b[31mred")
+    child = working(home, first)
+    question(home, child)
+    rows = home.run("delegations", "--json").json["delegations"]
+    assert [(row["id"], row["status"]) for row in rows] == [(first, "running"), (second, "queued")]
+    shown = home.run("delegations")
+    assert shown.code == 0
+    assert "\x1b" not in shown.out
+    for said in (first, second, child, "for " + key, "running", "queued"):
+        assert said in shown.out
+    # One that waits is never begun (4-6); of one that runs the turn ends (4-19).
+    for job in (second, first):
+        done = home.run("delegations", "cancel", job, "--json")
+        assert (done.code, done.json["cancelled"]) == (0, True)
+    found = told(home, key, first, second)
+    assert {(one["delegationId"], one["status"]) for one in found} == {
+        (first, "cancelled"),
+        (second, "cancelled"),
+    }
+    assert ends(home, child) == ["turn_started", "turn_ended"]
+    assert home.ask("questions")["permissions"] == []
+    assert home.run("delegations", "cancel", first).code == 1
+    failed(home.run("delegations", "cancel", "nobody"), "no_such_delegation", 4)
+    assert home.run("delegations").out == "no delegated work\n"
+    assert home.run("delegations", "--all", "--json").json["delegations"][0]["id"] == first
+    assert len(prompts(home, key)) == 1
+
+
+def test_4_7b_a_daemon_that_is_killed_loses_nothing_and_tells_each_end_once(home: Home) -> None:
+    key = chat(home, "--agent", "main", "say hello")
+    first = hand_over(home, key, "researcher", WORK)
+    second = hand_over(home, key, "researcher", WORK)
+    child = working(home, first)
+    question(home, child)
+    killed(home)
+    # The first was under way: it has failed, and that is explained. The second is begun.
+    (notice,) = told(home, key, first)
+    assert (notice["delegationId"], notice["status"]) == (first, "failed")
+    assert notice["text"]
+    child = working(home, second)
+    question(home, child)
+    # Its answer waits behind a turn of the user's when the daemon dies once more.
+    home.run("run", "--session", key, "--detach", "ask execute pwd")
+    question(home, key)
+    deny(home, child)
+    stands(home, second, "replying")
+    until(lambda: home.row(key)["queueDepth"] == 1)
+    killed(home)
+    _, notice = told(home, key, first, second)
+    assert (notice["delegationId"], notice["status"]) == (second, "done")
+    assert "| the mountain is high" in notice["text"]
+    killed(home)
+    assert home.run("delegations").out == "no delegated work\n"
+    assert len(notices(home, key)) == 2
+    assert sum(second in prompt for prompt in prompts(home, key)) == 1
+
+
+def test_4_13_an_agent_asks_another_one_and_waits_and_is_no_operator(home: Home) -> None:
+    key = chat(home, "--agent", "main", "say hello")
+    answer = inside(home, key, "tool/ask", agentId="researcher", message="say forty-two")
+    assert answer["response"] == "forty-two"
+    assert home.row(answer["sessionKey"])["parentKey"] == key
+    other = chat(home, "--agent", "main", "say hello")
+    job = hand_over(home, other, "researcher", WORK)
+    working(home, job)
+    assert inside(home, key, "tool/delegations")["delegations"] == []
+    assert len(inside(home, other, "tool/delegations")["delegations"]) == 1

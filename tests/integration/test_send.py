@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,20 +32,29 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         yield home
 
 
-def session(home: Home, agent: str, text: str = "say ready") -> str:
-    """Have an agent keep a session, and return its key."""
-    done = home.run("run", "--agent", agent, "--mode", "session", "--format", "json", text)
-    assert done.code == 0, done
-    return str(done.events[0]["key"])
+def begun(home: Home, agent: str, text: str) -> str:
+    """Have an agent begin a turn in a session that stays, and return its key."""
+    content = [{"type": "text", "text": text}]
+    how = {"cwd": str(home.path), "env": home.env, "mode": "session", "detach": True}
+    return str(home.ask("run", content=content, agent=agent, **how)["key"])
+
+
+def session(home: Home, agent: str) -> str:
+    """Have an agent keep a session that waits, and return its key."""
+    key = begun(home, agent, "say ready")
+    until(lambda: home.row(key)["state"] == "ready")
+    return key
 
 
 def at_work(home: Home, agent: str) -> str:
     """Have an agent in a turn that does not end."""
-    done = home.run("run", "--agent", agent, "--mode", "session", "--detach", "hang")
-    assert done.code == 0, done
-    key = done.out.strip()
+    key = begun(home, agent, "hang")
     until(lambda: (home.row(key)["turn"] or {}).get("startedAt"))
     return key
+
+
+def killed(home: Home, *keys: str) -> None:
+    assert home.ask("kill", keys=list(keys), grace=0)["ok"]
 
 
 def from_inside(home: Home, key: str, *words: str) -> Done:
@@ -79,7 +87,7 @@ def test_3_3_3_2_an_agent_sends_another_one_a_message_and_gets_its_reply(home: H
     shown = home.run("logs", research).out
     assert f"from {main}" in shown
     assert event["correlationId"] in shown
-    home.run("kill", main, research, "--now")
+    killed(home, main, research)
 
 
 def test_case_139_what_is_out_of_reach_is_answered_like_what_is_not_there(home: Home) -> None:
@@ -92,7 +100,7 @@ def test_case_139_what_is_out_of_reach_is_answered_like_what_is_not_there(home: 
     assert "tools.agentToAgent" in text
     assert "tools.sessions.visibility" in text
     assert len([e for e in events(home, other) if e["type"] == "turn_started"]) == 1
-    home.run("kill", main, other, "--now")
+    killed(home, main, other)
 
 
 def test_a_person_sends_and_waits_as_long_as_told(home: Home) -> None:
@@ -113,7 +121,7 @@ def test_a_person_sends_and_waits_as_long_as_told(home: Home) -> None:
     died = home.run("send", key, "crash", "--json")
     assert (died.code, died.json["errorCode"]) == (6, "agent_died")
     assert home.run("send", "-", "-").code != 0
-    home.run("kill", key, "--now")
+    killed(home, key)
 
 
 def test_3_3_2_3_messages_arrive_in_the_order_in_which_they_were_accepted(home: Home) -> None:
@@ -135,19 +143,19 @@ def test_3_3_2_3_messages_arrive_in_the_order_in_which_they_were_accepted(home: 
     queued = [event["turn"] for event in seen if event["type"] == "turn_queued"][1:]
     assert ran == queued
     assert sorted(ran) == sorted(row["runId"] for row in done)
-    home.run("kill", key, "--now")
+    killed(home, key)
 
 
-async def test_a_program_sends(tmp_path: Path) -> None:
-    with daemon_home(tmp_path) as home:
-        async with acpbridge.connect(home.path) as bridge:
-            first = await bridge.run("say ready", agent="fake", keep=True)
-            sent = await bridge.send(first.key, "say on")
-            assert (sent.status, sent.reply, sent.error) == ("ok", "on", None)
-            died = await bridge.send(first.key, "crash")
-            assert died.status == "error"
-            assert died.error is not None
-            assert died.error.code == "agent_died"
-            late = await bridge.send(first.key, "hang", wait=0)
-            assert (late.status, late.key, late.reply) == ("accepted", first.key, "")
-            await bridge.kill(first.key, grace=0)
+async def test_a_program_sends(home: Home) -> None:
+    async with acpbridge.connect(home.path) as bridge:
+        key = (await bridge.run("say ready", agent="other", keep=True)).key
+        sent = await bridge.send(key, "say on")
+        assert (sent.status, sent.reply, sent.error) == ("ok", "on", None)
+        died = await bridge.send(key, "crash")
+        assert died.status == "error"
+        assert died.error is not None
+        assert died.error.code == "agent_died"
+        late = await bridge.send(key, "hang", wait=0)
+        assert (late.status, late.key, late.reply) == ("accepted", key, "")
+        assert (await bridge.send(key, "x", mode="notify")).status == "queued"
+        await bridge.kill(key, grace=0)

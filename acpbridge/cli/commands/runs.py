@@ -15,8 +15,13 @@ class _Runs(click.Group):
     """A group that takes a key where no command of it is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] in self.commands:
+        named = next((word for word in args if word in self.commands), None)
+        if named is None:
+            ctx.allow_interspersed_args = True  # a key may stand before the options
+        elif args[0] == named:
             args = ["", *args]
+        else:
+            raise click.UsageError(f"What is for {named} goes behind it.", ctx)
         return super().parse_args(ctx, args)
 
 

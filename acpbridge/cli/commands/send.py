@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from acpbridge.cli import options
-from acpbridge.cli.caller import environment
+from acpbridge.cli.caller import directory, environment
 from acpbridge.cli.output import lines, print_json, say
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import paths
@@ -76,6 +76,7 @@ def send(
             sessionKey=key,
             timeoutSeconds=wait,
             env=environment(),
+            callerCwd=directory(),
             **chosen,
         )
     if as_json:

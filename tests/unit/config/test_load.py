@@ -521,3 +521,12 @@ def test_row_39_nothing_is_served_to_an_agent_unless_its_definition_says_so() ->
     assert agent.client_terminal
     for bad in ("fs: true", "terminal: 1", "fs: {readTextFile: yes please}", "fs: {read: true}"):
         problem(f"agents: {{list: [{{id: codex, clientCapabilities: {{{bad}}}}}]}}")
+
+
+def test_what_an_agent_is_good_for_is_kept_for_those_who_choose() -> None:
+    agent = one("id: a, runtime: {command: [x]}, capabilities: [rust, sql], whenToUse: For tests.")
+    assert (agent.capabilities, agent.when_to_use) == (("rust", "sql"), "For tests.")
+    plain = one("id: a, runtime: {command: [x]}")
+    assert (plain.capabilities, plain.when_to_use) == ((), "")
+    with pytest.raises(BridgeError, match="capabilities"):
+        one("id: a, runtime: {command: [x]}, capabilities: rust")

@@ -58,7 +58,7 @@ async def test_a_session_that_waits_for_what_it_started_can_still_end_it() -> No
         for action in ("wait", "send"):
             for _ in range(CALLS_AT_ONCE):
                 await served.enter_async_context(mine.serving("tool/subagents", action))
-        for method in ("tool/send", "tool/yield", "tool/completions", "tool/ask"):
+        for method in ("tool/send", "tool/yield"):
             await served.enter_async_context(mine.serving(method))
         with anyio.fail_after(5):
             await served.enter_async_context(mine.serving("tool/subagents", "kill"))

@@ -35,12 +35,14 @@ ALLOWED: dict[Role, dict[Action, frozenset[str]]] = {
         Action.ANSWER: NOWHERE,
         Action.ALLOW_BY_RULE: NOWHERE,
         Action.GRANTS: NOWHERE,
+        Action.DELIVERIES: NOWHERE,
     },
     Role.EDITOR: {
         **dict.fromkeys(Action, EVERYWHERE),
         Action.PRUNE: NOWHERE,
         Action.STOP_DAEMON: NOWHERE,
         Action.GRANTS: NOWHERE,
+        Action.DELIVERIES: NOWHERE,
     },
     Role.AGENT: {
         Action.RUN: EVERYWHERE,
@@ -58,6 +60,7 @@ ALLOWED: dict[Role, dict[Action, frozenset[str]]] = {
         Action.CHOOSE: NOWHERE,
         Action.STOP_DAEMON: NOWHERE,
         Action.GRANTS: NOWHERE,
+        Action.DELIVERIES: NOWHERE,
     },
     Role.CHANNEL: dict.fromkeys(Action, NOWHERE),
 }

@@ -435,3 +435,55 @@ async def test_4_7b_an_end_that_was_told_just_before_the_restart_is_not_told_aga
         (notice,) = await notices(w, key)
         assert notice["text"] == "once"
         assert not [line for line in w.diary.lines if line.startswith("prompt")]
+
+
+async def test_4_7b_an_answer_that_was_still_to_be_told_is_told_by_the_next_daemon(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as w:
+        key = await source(w)
+        job = await hand_over(w, key, "say found")
+        await until(lambda: len(w.session(key).inbox) == 1)
+    for _ in range(2):  # two daemons end before it is heard
+        async with house(tmp_path) as w:
+            w.runtime.script.starts = "hang"
+            await w.diary.has("start")
+            assert (await row(w, job))["status"] == "replying"
+    async with house(tmp_path) as w:
+        await reply(w, key, "they found it")
+        (notice,) = await told(w, key)
+        assert (notice["status"], notice["text"]) == ("done", "they found it")
+        assert (await prompts(w, key)).count("work on something") == 1
+        assert "say found" not in w.diary.lines  # the target was not asked again
+
+
+async def test_4_7b_an_answer_that_was_just_being_told_is_not_told_twice(tmp_path: Path) -> None:
+    async with house(tmp_path) as w:
+        key = await source(w)
+        job = await hand_over(w, key, "say found")
+        w.agent(key).answer("end_turn")
+        await until(lambda: w.agent(key).word == "[Delegated")
+    async with house(tmp_path) as w:
+        (notice,) = await told(w, key)
+        assert (notice["delegationId"], notice["status"]) == (job, "failed")
+        assert "text" not in notice
+        assert not [line for line in w.diary.lines if line.startswith("prompt")]
+
+
+async def test_4_7b_an_end_that_the_ledger_knows_is_looked_up_and_not_worked_on_again(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as w:
+        key = await source(w)
+        await hand_over(w, key, "say found")
+        (item,) = await w.ledger.delegations()
+        await until(lambda: len(w.session(key).inbox) == 1)
+        children = len(w.runtime.specs)
+    # As if the daemon had died before it was on disk that the target has answered.
+    await stored(tmp_path, item)
+    async with house(tmp_path) as w:
+        await reply(w, key, "they found it")
+        (notice,) = await told(w, key)
+        assert notice["status"] == "done"
+        assert [str(spec.key.agent) for spec in w.runtime.specs] == ["fake"]
+        assert children == 2

@@ -145,6 +145,7 @@ def test_the_message_has_four_names_and_one_at_a_time(name: str) -> None:
         ({}, "message"),
         ({"message": 1}, "message"),
         ({"message": "x", "timeoutSeconds": -1}, "timeoutSeconds"),
+        ({"message": "x", "timeoutSeconds": 86401}, "timeoutSeconds"),
         ({"message": "x", "timeoutSeconds": 0.5}, "timeoutSeconds"),
         ({"message": "x", "timeoutSeconds": True}, "timeoutSeconds"),
         ({"message": "x", "mode": "shout"}, "mode"),
@@ -407,6 +408,37 @@ async def test_a_closed_session_takes_no_message_of_any_kind(tmp_path: Path) -> 
         for mode in (None, "notify", "steer"):
             how = {"session_key": str(RESEARCH), "mode": mode}
             await refused("session_closed", send(w, by, "say x", **how))
+
+
+async def test_case_133_who_got_the_reply_by_waiting_is_not_told_of_it_again(
+    tmp_path: Path,
+) -> None:
+    """Without the claim: `2 == 1`, the second turn being the announcement."""
+    async with world(tmp_path, config=configured()) as w:
+        by = await peers(w)
+        done = await send(w, by, "say now", session_key=str(RESEARCH))
+        failed = await send(w, by, "raise", session_key=str(RESEARCH))
+        for told in (done, failed):
+            entry = await w.ledger.delivery(f"announce:{told['runId']}")
+            assert entry is not None
+            assert entry.state == "delivered"
+        w.agent(MAIN).answer("end_turn")
+        await w.is_ready(MAIN)
+        assert len(await started(w, MAIN)) == 1
+
+
+async def test_case_133_an_expired_wait_loses_no_reply_and_brings_it_once(tmp_path: Path) -> None:
+    async with world(tmp_path, config=configured()) as w:
+        by = await peers(w)
+        done = await send(w, by, "say late", session_key=str(RESEARCH), timeout_seconds=0)
+        assert done["delivery"]["status"] == "pending"
+        await until(lambda: w.session(RESEARCH).turn is None)
+        w.agent(MAIN).answer("end_turn")
+        await until(lambda: len(w.agent(MAIN).contents) == 2)
+        assert "late" in w.agent(MAIN).contents[1][0]["text"]
+        await w.is_ready(MAIN)
+        announced = [e for e in await started(w, MAIN) if e["provenance"].get("runId")]
+        assert [event["provenance"]["runId"] for event in announced] == [done["runId"]]
 
 
 # ---- Loops (case 137, cycles) ----

@@ -185,6 +185,7 @@ async def test_a_second_spawn_with_the_same_idempotency_key_is_the_first_one(
         ({"agentId": "HOUSE"}, "house:subagent"),
         ({"runtime": "subagent", "agentId": "house"}, "house:subagent"),
         ({"runtime": "acp"}, "codex:acp"),
+        ({"agentId": "codex"}, "codex:acp"),
         ({"runtime": "acp", "agentId": "claude"}, "claude:acp"),
         ({"runtime": "acp", "agentId": "gemini"}, "gemini:acp"),  # of the catalogue
     ],
@@ -438,7 +439,7 @@ async def test_3_2_4_the_time_is_the_requests_else_the_configurations(
     tmp_path: Path, limit: int, given: int | None, timeout: float | None
 ) -> None:
     async with agency(tmp_path, limits=Limits(run_timeout_seconds=limit)) as w:
-        params = {} if given is None else {"runTimeoutSeconds": given}
+        params: dict[str, Any] = {} if given is None else {"runTimeoutSeconds": given}
         receipt = await spawn(w, "wait", **params)
         key = child_of(receipt)
         await until(lambda: w.session(key).turn is not None)

@@ -14,26 +14,23 @@ from tests.unit.router.test_router import family
 from tests.unit.router.world import OPERATOR, agent_in, refused, world
 
 FIVE = {"subagents", "sessions_list", "sessions_history", "sessions_spawn", "agents_list"}
-MAIN = {*CALLS} - {"sessions_completions"}
+MAIN = {*CALLS}
 
-# Depth, limit, whether a client of its own -> the tools.
+# Depth, limit -> the tools.
 GIVEN = (
-    (0, 3, False, MAIN),
-    (0, 3, True, {*CALLS}),
-    (0, 1, False, MAIN),
-    (1, 3, False, MAIN - {"sessions_send", "session_status"}),
-    (2, 3, False, MAIN - {"sessions_send", "session_status"}),
-    (3, 3, False, MAIN - {"sessions_send", "session_status"} - FIVE),
-    (1, 1, False, MAIN - {"sessions_send", "session_status"} - FIVE),
-    (4, 2, False, MAIN - {"sessions_send", "session_status"} - FIVE),
+    (0, 3, MAIN),
+    (0, 1, MAIN),
+    (1, 3, MAIN - {"sessions_send", "session_status"}),
+    (2, 3, MAIN - {"sessions_send", "session_status"}),
+    (3, 3, MAIN - {"sessions_send", "session_status"} - FIVE),
+    (1, 1, MAIN - {"sessions_send", "session_status"} - FIVE),
+    (4, 2, MAIN - {"sessions_send", "session_status"} - FIVE),
 )
 
 
-@pytest.mark.parametrize(("depth", "most", "external", "given"), GIVEN)
-def test_2_7_what_is_given_goes_by_depth(
-    depth: int, most: int, external: bool, given: set[str]
-) -> None:
-    standing = Standing(depth, most, external)
+@pytest.mark.parametrize(("depth", "most", "given"), GIVEN)
+def test_2_7_what_is_given_goes_by_depth(depth: int, most: int, given: set[str]) -> None:
+    standing = Standing(depth, most)
     assert {name for name in CALLS if standing.lacks(name) is None} == given
     # 3-1.3: whoever may spawn may see whom.
     assert ("agents_list" in given) is ("sessions_spawn" in given)
@@ -87,4 +84,4 @@ def test_every_call_of_people_is_refused_to_agents() -> None:
 
 
 # Served to whoever asks, within what they may see; no model is told of them.
-NO_TOOLS = {"tool/tools", "tool/tree", "tool/runs", "tool/ask", "tool/delegations"}
+NO_TOOLS = {"tool/tools", "tool/tree", "tool/runs", "tool/ask", "tool/completions"}

@@ -168,6 +168,7 @@ class Agent:
         self.tool_running = False
         self.dead = anyio.Event()
         self.decisions: list[Decision] = []
+        self.contents: list[tuple[Mapping[str, Any], ...]] = []
         self.word = ""
         self._reason: str | None = None
         self._over = anyio.Event()
@@ -198,6 +199,7 @@ class Agent:
         if self.dead.is_set():
             raise BridgeError("agent_died", "The agent is gone.")
         self._begin()
+        self.contents.append(content)
         self.note(f"prompt {text}")
         if text.startswith(REPORT):
             text = self.runtime.script.hears
