@@ -18,6 +18,7 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester
 from acpbridge.model.requesters import Role as Standing
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState
+from acpbridge.router import inner as inner_runs
 from acpbridge.router.inner_requests import INNER, TEXT_LIMIT, InnerRequest, InnerWait
 from acpbridge.runtimes import reported
 from tests.unit.agents.house import Scripted, Tools, manager
@@ -266,6 +267,35 @@ async def test_only_an_agent_that_runs_here_has_roles_and_only_its_own(tmp_path:
         spawned = await w.run("wait c", by=agent_in(top), detached=True)
         forged = InnerRequest(action="end", session_key=str(spawned.key))
         await refused("no_such_session", w.router.tool(forged, agent_in(top)))
+
+
+async def test_r15_an_agent_that_runs_wild_opens_only_so_many_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inner_runs, "MOST_OPEN", 2)
+    monkeypatch.setattr(inner_runs, "MOST_IN_A_TURN", 3)
+    async with world(tmp_path) as w:
+        first, second = await parent(w), (await w.run("wait b", one_shot=False)).key
+        await w.diary.has("prompt wait b")
+
+        async def opened(by: SessionKey) -> InnerRequest:
+            told = await w.router.tool(InnerRequest(action="open"), agent_in(by))
+            return InnerRequest(action="close", session_key=told["sessionKey"])
+
+        close = await opened(first)
+        await opened(first)
+        await refused("capacity", opened(first))
+        await opened(second)  # another's are not counted
+        # One that was ended makes room, and counts in its turn all the same.
+        await w.router.tool(close, agent_in(first))
+        close = await opened(first)
+        await w.router.tool(close, agent_in(first))
+        await refused("capacity", opened(first))
+        w.agent(first).answer("end_turn")
+        await w.is_ready(first)
+        await w.run("wait again", key=first)
+        await w.diary.has("prompt wait again")
+        await opened(first)
 
 
 async def test_a_role_runs_inside_a_turn_and_nowhere_else(tmp_path: Path) -> None:
