@@ -64,7 +64,15 @@ class Toolbox(Owner):
             staging,
             lambda: config().tools.sessions_spawn.attachments.retain_on_session_keep,
         )
-        spawning = Spawning(directory, accepting, config, services.ids, staging, services.attended)
+        spawning = Spawning(
+            directory,
+            accepting,
+            config,
+            services.ids,
+            staging,
+            services.attended,
+            completing.relaying.start,
+        )
         hearing = Hearing(parts.runs, services, completing.announcing)
         self.sending = Sending(directory, services, config, accepting, hearing, tasks)
         self._team = HouseTeam(directory, parts.runs, services, config, accepting, ending)
