@@ -106,7 +106,8 @@ class Sending:
             self._waits.check(sender.key, target.key)
         if sender is not None and request.watch and target is not sender:
             self._services.watching.watch(sender.key, target.key)
-        receipt = await self._accepting.accept(_run_of(sent), requester, Action.SEND)
+        run = self._run_of(sent, requester)
+        receipt = await self._accepting.accept(run, requester, Action.SEND)
         if receipt.repeated and (again := await self._again(sent, receipt)) is not None:
             return again
         if paused:
@@ -158,6 +159,29 @@ class Sending:
             raise BridgeError("not_paused", message)
         return max(runs, key=lambda run: run.accepted_at).run_id
 
+    def _run_of(self, sent: _Sent, requester: Requester) -> RunRequest:
+        """Return the run that a message begins."""
+        request, sender, envelope = sent.request, sent.sender, sent.envelope
+        text = request.message if envelope is None else envelope.text(request.message)
+        key = request.idempotency_key
+        # What runs in a session of ours does not choose in which environment another one runs.
+        ours = sender is not None and not requester.external
+        given = sender.env if sender is not None and ours else request.env
+        limit = self._config().limits.run_timeout_seconds
+        return RunRequest(
+            content=({"type": "text", "text": text},),
+            session=str(sent.target.key),
+            env=sent.target.env or given,
+            caller_cwd=request.caller_cwd,
+            timeout=limit or None if ours else None,
+            detached=True,
+            correlation_id=sent.correlation,
+            idempotency_key=f"send {key}" if key else "",
+            provenance=_provenance(sent),
+            deliver_to=sent.hears,
+            task=request.message,
+        )
+
     # ---- What came of it ----
 
     async def _again(self, sent: _Sent, receipt: RunReceipt) -> dict[str, Any] | None:
@@ -206,23 +230,3 @@ def _provenance(sent: _Sent) -> dict[str, Any]:
         "correlationId": sent.correlation,
         "sourceTool": TOOL,
     }
-
-
-def _run_of(sent: _Sent) -> RunRequest:
-    """Return the run that a message begins."""
-    request, sender, envelope = sent.request, sent.sender, sent.envelope
-    text = request.message if envelope is None else envelope.text(request.message)
-    key = request.idempotency_key
-    env = sent.target.env or request.env or ({} if sender is None else sender.env)
-    return RunRequest(
-        content=({"type": "text", "text": text},),
-        session=str(sent.target.key),
-        env=env,
-        caller_cwd=request.caller_cwd,
-        detached=True,
-        correlation_id=sent.correlation,
-        idempotency_key=f"send {key}" if key else "",
-        provenance=_provenance(sent),
-        deliver_to=sent.hears,
-        task=request.message,
-    )
