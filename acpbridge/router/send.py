@@ -31,6 +31,7 @@ from acpbridge.router.send_requests import SendMode, SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.waits import Waits
+from acpbridge.router.ways import Ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class Sending:
         self._replying = Replying(accepting.accept, hearing, services, tasks)
         self._addressees = Addressees(directory)
         self._waits = Waits(self._asked_by)
+        self._ways = Ways(directory)
 
     async def send(self, request: SendRequest, requester: Requester) -> dict[str, Any]:
         """Serve `sessions_send`.
@@ -108,6 +110,7 @@ class Sending:
             self._services.watching.watch(sender.key, target.key)
         run = self._run_of(sent, requester)
         receipt = await self._accepting.accept(run, requester, Action.SEND)
+        self._ways.came(sent.envelope)
         if receipt.repeated and (again := await self._again(sent, receipt)) is not None:
             return again
         if paused:
@@ -128,8 +131,9 @@ class Sending:
             message = "What was spawned sends messages only to what it has spawned itself."
             hint = "Say it in your answer: whoever has spawned you gets that."
             raise BridgeError("permission_denied", message, hint=hint)
+        way = self._ways.leading_to(sender, external=requester.external)
         hops = self._config().limits.max_hops
-        envelope = seal(sender.key, target.key, sender.turn, max_hops=hops, fresh=fresh)
+        envelope = seal(sender.key, target.key, sender.turn, way, max_hops=hops, fresh=fresh)
         envelope = replace(envelope, sub_agent=spawned)
         return _Sent(request, target, sender, envelope, envelope.correlation_id)
 

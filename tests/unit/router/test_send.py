@@ -493,6 +493,24 @@ async def test_case_137_a_message_goes_on_no_further_than_the_limit(tmp_path: Pa
         assert "limits.maxHops is 1" in error.message
 
 
+async def test_case_137_a_chain_goes_on_from_what_is_left_of_a_turn(tmp_path: Path) -> None:
+    """Without the memory of the last message: `accepted == send_loop`."""
+    async with world(tmp_path, config=configured()) as w:
+        await send(w, await peers(w), "say a", session_key=str(RESEARCH))
+        await w.is_ready(RESEARCH)
+        how = {"session_key": str(MAIN), "timeout_seconds": 0}
+        error = await refused("send_loop", send(w, agent_in(RESEARCH), "say x", **how))
+        assert "main -> research -> main" in error.message
+        # With a turn that a person began, all begins anew; a client outside has no turns.
+        await w.run("busy", key=RESEARCH)
+        await w.diary.has("prompt busy", 2)
+        assert (await send(w, agent_in(RESEARCH), "say x", **how))["status"] == "accepted"
+        w.agent(RESEARCH).answer("end_turn")
+        await w.is_ready(RESEARCH)
+        outside = replace(agent_in(RESEARCH), external=True)
+        assert (await send(w, outside, "say x", **how))["status"] == "accepted"
+
+
 async def test_case_137_a_chain_goes_on_through_what_was_spawned(tmp_path: Path) -> None:
     """Without the walk to the turn that spawned it: `ok == send_loop`."""
     async with world(tmp_path, config=configured()) as w:
