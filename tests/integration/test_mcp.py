@@ -156,3 +156,26 @@ def test_a_token_lowers_whoever_has_it_and_ends_with_its_process(home: Home) -> 
     assert caught.value.code == "permission_denied"
     leaks = [path for path, data in home.files().items() if token.encode() in data]
     assert leaks == []
+
+
+async def test_3_acc2_a_client_delegates_and_gets_each_completion_once(home: Home) -> None:
+    """Started, waited for, taken in and acknowledged; another client of the key sees no more."""
+    async with client(home, "--agent", "fake") as session:
+        spawned = await call(
+            session, "sessions_spawn", task="say all is well", runtime="acp", agentId="fake"
+        )
+        told = await call(session, "sessions_yield")
+        while not told["completions"]:
+            told = await call(session, "sessions_yield")
+        (completion,) = told["completions"]
+        assert completion["runId"] == spawned["runId"]
+        assert completion["sessionKey"] == spawned["childSessionKey"]
+        assert (completion["outcome"], completion["result"]) == ("completed", "all is well")
+    async with client(home, "--agent", "fake") as session:
+        # It was not acknowledged, and nothing is lost with a client.
+        again = await call(session, "sessions_yield")
+        assert [one["id"] for one in again["completions"]] == [completion["id"]]
+        last = await call(session, "sessions_yield", acknowledgment=completion["id"])
+        assert last["completions"] == []
+        nothing = await call(session, "sessions_yield")
+        assert nothing["errorCode"] == "nothing_pending"

@@ -85,3 +85,4 @@ def test_every_call_of_people_is_refused_to_agents() -> None:
 
 # Served to whoever asks, within what they may see; no model is told of them.
 NO_TOOLS = {"tool/tools", "tool/tree", "tool/runs", "tool/ask", "tool/completions"}
+NO_TOOLS |= {"tool/inner", "tool/inner/wait"}
