@@ -11,11 +11,15 @@ from pydantic_ai.messages import ModelMessage
 
 from acpbridge.agents.calls import Answered, Child
 from acpbridge.agents.client import system, user
-from acpbridge.agents.loop import Recalling, RunConfig, run
+from acpbridge.agents.loop import Recalling, RunConfig, Usage, run
 from acpbridge.model.outbound import OutboundMessage
 
 
 def _forgets(_child: Child) -> None:
+    return None
+
+
+def _nobody(_usage: Usage) -> None:
     return None
 
 
@@ -25,13 +29,18 @@ class LoopEngine:
     Args:
         base: how the caller's own run is configured.
         memory: what is remembered for a child that has a memory; None: nothing.
+        used: told what each run has taken of the model.
     """
 
     def __init__(
-        self, base: RunConfig, memory: Callable[[Child], Recalling | None] = _forgets
+        self,
+        base: RunConfig,
+        memory: Callable[[Child], Recalling | None] = _forgets,
+        used: Callable[[Usage], None] = _nobody,
     ) -> None:
         self._base = base
         self._memory = memory
+        self._used = used
 
     def begin(self, child: Child) -> list[ModelMessage]:
         """Return the messages that a conversation begins with."""
@@ -67,6 +76,7 @@ class LoopEngine:
                 stop=None,
             )
         )
+        self._used(result.usage)
         answer = OutboundMessage(
             content=result.content,
             sender=child.address,

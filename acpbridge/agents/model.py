@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from anyio import to_thread
 from pydantic_ai.exceptions import ModelAuthenticationError, UserError
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, UserContent
 from pydantic_ai.models import Model, infer_model, infer_model_profile
@@ -18,6 +19,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from acpbridge.agents.client import PydanticClient, assistant, system, user
 from acpbridge.agents.compression import CompressConfig
 from acpbridge.agents.context import ToolContext
+from acpbridge.agents.family import DaemonCall, role_tools, roles_beside, with_roles
 from acpbridge.agents.house import House, not_allowed
 from acpbridge.agents.loop import RunConfig, RunResult, run
 from acpbridge.agents.registry import Tool, ToolRegistry, ToolResult
@@ -25,7 +27,7 @@ from acpbridge.agents.summary import Summary
 from acpbridge.agents.thinking import Separator
 from acpbridge.config.catalogue import MODEL_VENDORS
 from acpbridge.errors import BridgeError
-from acpbridge.model.modelagent import HOUSE_TOOLS, ModelAgent
+from acpbridge.model.modelagent import HOUSE_TOOLS, SESSION_TOOLS, ModelAgent
 from acpbridge.runtimes.turn import StopReason, Turn
 
 SessionTools = Callable[[Sequence[str]], Awaitable[list[Tool]]]
@@ -48,6 +50,7 @@ class ModelDriven:
         agent: what it is made of.
         session_tools: see `SessionTools`; None: there are none.
         resolve: returns the model of a name; None: that of the vendor which the name has.
+        daemon: has a call served by the daemon that runs this process; None: there is none.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class ModelDriven:
         agent: ModelAgent,
         session_tools: SessionTools | None = None,
         resolve: Callable[[str], Model] | None = None,
+        daemon: DaemonCall | None = None,
     ) -> None:
+        self._daemon = daemon
         self._agent = agent
         self._session_tools = session_tools
         self._resolve = resolve or self._vendors
@@ -77,19 +82,23 @@ class ModelDriven:
         house = House(turn, os.environ, frozenset(self._key_names))
         with house.open() as tools:
             registry = ToolRegistry(await self._chosen(turn, tools))
-            result = await run(
-                RunConfig(
-                    client=_Voice(turn, self._of),
-                    model=self._agent.model,
-                    tools=registry,
-                    messages=messages,
-                    max_iterations=self._agent.max_iterations,
-                    auto_compress=CompressConfig(
-                        Summary(PydanticClient(self._of)), model_tokens=self._window
-                    ),
-                    interactive=True,
-                )
+            quiet = PydanticClient(self._of)
+            config = RunConfig(
+                client=_Voice(turn, self._of),
+                model=self._agent.model,
+                tools=registry,
+                messages=messages,
+                max_iterations=self._agent.max_iterations,
+                auto_compress=CompressConfig(Summary(quiet), model_tokens=self._window),
+                interactive=True,
             )
+            if self._agent.config:
+                # In pieces too: vendors cut off a long answer that is awaited whole.
+                unheard = PydanticClient(self._of, said=lambda _piece: None)
+                async with with_roles(config, turn, unheard, self._daemon) as able:
+                    result = await run(able)
+            else:
+                result = await run(config)
         turn.state[_MESSAGES] = result.messages
         return self._told(turn, result)
 
@@ -103,7 +112,9 @@ class ModelDriven:
 
     async def _chosen(self, turn: Turn, house: Mapping[str, Tool]) -> list[Tool]:
         own = [house[name] for name in self._agent.tools if name in HOUSE_TOOLS]
-        others = [name for name in self._agent.tools if name not in HOUSE_TOOLS]
+        others = [name for name in self._agent.tools if name in SESSION_TOOLS]
+        if self._agent.config:
+            own += role_tools(turn, await to_thread.run_sync(roles_beside, self._agent.config))
         if not others:
             return own
         if self._session_tools is None:

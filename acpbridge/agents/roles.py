@@ -18,9 +18,7 @@ from pydantic.alias_generators import to_camel
 from acpbridge.config import yamltext
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import is_agent_id
-
-DIRECTORY: Final = "roles"
-"""Beside the configuration file."""
+from acpbridge.model.modelagent import ROLES
 
 DEFAULT_ITERATIONS: Final = 100
 
@@ -93,7 +91,7 @@ class Roles:
         if name not in self.known:
             there = ", ".join(sorted(self.known)) or "none"
             message = f"There is no role {name!r}; there is: {there}."
-            hint = f"Write it as {DIRECTORY}/{name or 'NAME'}.md beside config.yaml."
+            hint = f"Write it as {ROLES}/{name or 'NAME'}.md beside config.yaml."
             raise BridgeError("no_such_agent", message, hint=hint)
         return self.known[name]
 
@@ -180,7 +178,7 @@ def roles_directory(config_file: str) -> Path:
     """
     if not Path(config_file).is_absolute():
         raise _broken(config_file, "the path of the configuration must be absolute")
-    return Path(config_file).parent / DIRECTORY
+    return Path(config_file).parent / ROLES
 
 
 def load_roles(directory: Path) -> Roles:

@@ -41,7 +41,7 @@ def _nobody(_name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Household:
     """What all runs of a process share.
 
     Attributes:
@@ -68,7 +68,7 @@ class SubAgents:
         house: what it shares with others.
     """
 
-    def __init__(self, caller: Caller, house: House) -> None:
+    def __init__(self, caller: Caller, house: Household) -> None:
         self._caller = caller
         self._house = house
 
@@ -129,7 +129,7 @@ class _Loops:
         house: what they share.
     """
 
-    def __init__(self, caller: Caller, house: House) -> None:
+    def __init__(self, caller: Caller, house: Household) -> None:
         self._caller = caller
         self._house = house
 
@@ -151,7 +151,7 @@ class _Loops:
 class _Loop:
     """A conversation with a role, or one task of it."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Household) -> None:
         self._house = house
         self._below: SubAgents | None = None
 

@@ -12,13 +12,15 @@ from acpbridge.config import catalogue, yamltext
 from acpbridge.config.catalogue import MODEL_VENDORS
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId
-from acpbridge.model.modelagent import ENTRY, HOUSE_TOOLS, SESSION_TOOLS, ModelAgent
+from acpbridge.model.modelagent import ENTRY, HOUSE_TOOLS, ROLE_TOOLS, SESSION_TOOLS, ModelAgent
 
 # The whole definition travels in one variable, and of those the kernel takes 128 KiB. Bytes.
 LONGEST: Final = 98304
 
 # An agent that needs more answers of its model in one turn does something else than its task.
 MOST_ITERATIONS: Final = 1000
+
+_TOOLS: Final = (*HOUSE_TOOLS, *SESSION_TOOLS, *ROLE_TOOLS)
 
 _MODEL: Final = re.compile(r"([a-z-]+):\S+")
 _URL: Final = re.compile(r"https?://[^\s/]\S*")
@@ -58,8 +60,8 @@ def definition(
     if keys.base_url is not None and not _URL.fullmatch(keys.base_url):
         raise source.error((*here, "baseUrl"), "give an address that begins with http(s)://")
     for place, name in enumerate(keys.tools or ()):
-        if name not in (*HOUSE_TOOLS, *SESSION_TOOLS):
-            there = ", ".join((*HOUSE_TOOLS, *SESSION_TOOLS))
+        if name not in _TOOLS:
+            there = ", ".join(_TOOLS)
             raise source.error((*here, "tools", place), f"not a tool that there is: {there}")
     agent = ModelAgent(
         keys.model or "",
@@ -67,6 +69,7 @@ def definition(
         tuple(dict.fromkeys(keys.tools or ())),
         keys.max_iterations or 0,
         keys.base_url or "",
+        source.name if set(ROLE_TOOLS) & set(keys.tools or ()) else "",
     )
     if len(agent.write().encode("utf-8", "surrogatepass")) > LONGEST:
         raise source.error((*here, "instructions"), f"too long: {LONGEST} bytes is the most")

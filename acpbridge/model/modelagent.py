@@ -20,6 +20,13 @@ SESSION_TOOLS: Final = (
 """Tools by which it has others work for it, as the daemon gives them to its session."""
 
 
+ROLE_TOOLS: Final = ("SubAgent",)
+"""The tool by which it calls roles of the user's inside its own turn."""
+
+ROLES: Final = "roles"
+"""Directory of the roles, beside the configuration."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelAgent:
     """What such an agent is made of.
@@ -30,6 +37,8 @@ class ModelAgent:
         tools: names of those that it has; no others are offered.
         max_iterations: how often its model is asked in one turn at most; 0: 100 times.
         base_url: where the vendor's API is reached, "" for the vendor's own address.
+        config: absolute path of the configuration that defines it, beside which its roles are; ""
+            where it calls none.
     """
 
     model: str
@@ -37,6 +46,7 @@ class ModelAgent:
     tools: tuple[str, ...] = ()
     max_iterations: int = 0
     base_url: str = ""
+    config: str = ""
 
     def write(self) -> str:
         """Return it as text, for its process."""

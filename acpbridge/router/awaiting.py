@@ -60,11 +60,11 @@ class Awaiting:
     ) -> tuple[str, list[Work]]:
         """Return why there is nothing more to wait for, `timeout` if there is; and the tasks."""
         wanted = set(request.task_ids)
-        below = self._workload.below(requester)
-        works = [work for work in await self._workload.of(below) if work.run.run_id in wanted]
+        tasks = await self._workload.tasks(requester)
+        works = [work for work in tasks if work.run.run_id in wanted]
         if len(works) < len(wanted):
             return UNAVAILABLE, works
-        if all(_over(work) for work in works):
+        if all(work.over for work in works):
             return COMPLETED, works
         if any(self._needs_person(work) for work in works):
             return ATTENTION, works
@@ -86,11 +86,11 @@ class Awaiting:
 
             tasks.start_soon(asked)
             for work in works:
-                if not _over(work):
+                if not work.over:
                     tasks.start_soon(ended, work)
 
     def _needs_person(self, work: Work) -> bool:
-        return not _over(work) and work.session.key in self._asking()
+        return not work.over and work.session.key in self._asking()
 
     def _asking(self) -> set[SessionKey]:
         """Return in which sessions, or below which, a question is open."""
@@ -102,7 +102,7 @@ class Awaiting:
     ) -> dict[str, Any]:
         rows = {work.run.run_id: self._workload.task_row(work) for work in works}
         need = [work.run.run_id for work in works if self._needs_person(work)]
-        done = [work.run.run_id for work in works if _over(work)]
+        done = [work.run.run_id for work in works if work.over]
         missing = [task for task in dict.fromkeys(request.task_ids) if task not in rows]
         return {
             "status": "ok",
@@ -113,8 +113,3 @@ class Awaiting:
             "unavailable": [{"taskId": task, "error": unreachable().message} for task in missing],
             "running": [row for task, row in rows.items() if task not in {*done, *need}],
         }
-
-
-def _over(work: Work) -> bool:
-    """Tell whether a task's end is on record, so that whoever hears of it can rely on it."""
-    return work.outcome is not None and (work.turn is None or work.turn.done.is_set())

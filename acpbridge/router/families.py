@@ -100,12 +100,13 @@ class Families:
             since = day.isoformat(timespec="milliseconds")
         works = await self._workload.of(sessions, since=since, newest=request.newest)
         now = self._services.now()
-        return {"runs": [self._run(work, now) for work in works]}
+        return {"runs": [self._run(work, now, requester) for work in works]}
 
-    def _run(self, work: Work, now: str) -> dict[str, Any]:
+    def _run(self, work: Work, now: str, requester: Requester) -> dict[str, Any]:
         row = self._workload.run_row(work, now)
         del row["index"]  # it counts what was looked at here, and means nothing elsewhere
         task = self._workload.task_row(work)
+        parent = work.session.record.lineage.parent
         stop = work.run.stop_reason if work.turn is None else work.turn.stop_reason
         return {
             **row,
@@ -113,8 +114,9 @@ class Families:
             "stopReason": stop,
             "error": task["error"],
             "requestedBy": work.run.requested_by,
+            # Of a parent that it may not see, nobody learns the key.
             "parentSessionKey": None
-            if work.session.record.lineage.parent is None
-            else str(work.session.record.lineage.parent),
+            if parent is None or not self._directory.may(Action.SEE, requester, parent)
+            else str(parent),
             "correlationId": work.run.correlation_id,
         }

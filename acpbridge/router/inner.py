@@ -172,7 +172,9 @@ class InnerRuns:
         key = str(inner.session.key)
         try:
             receipt = await self._accept(
-                RunRequest(content, session=key, one_shot=False), requester
+                # An agent calls over connections that come and go: it ends with its caller's turn.
+                RunRequest(content, session=key, one_shot=False, detached=True),
+                requester,
             )
         except BaseException:
             inner.runtime.turn = None

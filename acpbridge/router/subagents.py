@@ -98,18 +98,15 @@ class Subagents:
         request.check()
         return await self._actions[request.action](request, requester)
 
-    async def _works(self, requester: Requester, since: str = "") -> list[Work]:
-        return await self._workload.of(self._workload.below(requester), since=since)
-
     async def _meant(self, request: SubagentsRequest, requester: Requester) -> Work:
-        return resolve(request.target, await self._works(requester))
+        return resolve(request.target, await self._workload.tasks(requester))
 
     # ---- Looking ----
 
     async def _list(self, request: SubagentsRequest, requester: Requester) -> dict[str, Any]:
         """Return what runs below the caller, and what ended not long ago."""
         sessions = self._workload.below(requester)
-        works = await self._workload.of(sessions)
+        works = await self._workload.tasks(requester)
         since = self._services.clock.wall() - timedelta(minutes=request.recent_minutes)
         limit = since.isoformat(timespec="milliseconds")
         active = [work for work in works if work.outcome is None]
@@ -193,7 +190,7 @@ class Subagents:
 
     async def _end(self, request: SubagentsRequest, requester: Requester) -> dict[str, Any]:
         """End a run, or all of them, with their whole trees."""
-        works = await self._works(requester)
+        works = await self._workload.tasks(requester)
         if request.target == ALL:
             below = self._workload.below(requester)
             wanted = [session for session in below if not session.closed]
@@ -228,7 +225,7 @@ class Subagents:
     async def _cancel(self, request: SubagentsRequest, requester: Requester) -> dict[str, Any]:
         """End one task by its id; nothing is done to one that is over."""
         task = request.task_id
-        found = [w for w in await self._works(requester) if w.run.run_id == task]
+        found = [w for w in await self._workload.tasks(requester) if w.run.run_id == task]
         if not found:
             raise unreachable()
         answer = {"action": "cancel", "taskId": task, "found": True}

@@ -6,13 +6,14 @@ not say, but it says it of one run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome, RunRecord, TurnState
+from acpbridge.router.announce import ANNOUNCER
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.runs import Runs
@@ -58,6 +59,11 @@ class Work:
         return self.run.outcome
 
     @property
+    def over(self) -> bool:
+        """Whether its end is on record, so that whoever hears of it can rely on it."""
+        return self.outcome is not None and (self.turn is None or self.turn.done.is_set())
+
+    @property
     def status(self) -> str:
         """Where it stands, in one word."""
         if self.outcome is not None:
@@ -92,6 +98,15 @@ class Workload:
             return [s for s in found if self._directory.may(Action.SEE, requester, s.key)]
         visible = self._directory.visible(requester)
         return [session for session in visible if session.record.lineage.parent is not None]
+
+    async def tasks(self, requester: Requester) -> list[Work]:
+        """Return the runs below who asks, numbered in the order they were accepted.
+
+        A turn in which a session is told of the end of another one is nobody's task.
+        """
+        works = await self.of(self.below(requester))
+        asked = (work for work in works if work.run.requested_by != ANNOUNCER.label())
+        return [replace(work, index=index) for index, work in enumerate(asked, 1)]
 
     async def of(
         self, sessions: Iterable[Session], *, since: str = "", newest: int = MOST

@@ -75,18 +75,18 @@ class Yielding:
     async def _pull(self, request: YieldRequest, requester: Requester) -> dict[str, Any]:
         """Return the completions that are held for a client, waiting for one if there is none."""
         taken = request.acknowledgment
-        if taken:  # first, for it is not waited for what it has told of
-            names = [taken] if isinstance(taken, str) else [*taken]
-            await self._dispatch("tool/completions", {"acknowledge": names}, requester)
-        pending = await self._pending(requester)
-        params = {"waitSeconds": PULL_WAIT if pending else 0}
-        found = await self._dispatch("tool/completions", params, requester)
-        if not pending and not found.get("completions") and not taken:
-            raise _nothing()
+        ids = [taken] if isinstance(taken, str) and taken else [*taken]
+        found = await self._dispatch("tool/completions", {"acknowledge": ids}, requester)
+        if not found["completions"]:
+            if await self._pending(requester):
+                wait = {"waitSeconds": PULL_WAIT}
+                found = await self._dispatch("tool/completions", wait, requester)
+            elif not taken:
+                raise _nothing()
         return {"status": "yielded", **found, "children": await self._pending(requester)}
 
     async def _pending(self, requester: Requester) -> list[dict[str, Any]]:
-        works = await self._workload.of(self._workload.below(requester))
+        works = await self._workload.tasks(requester)
         return [
             {
                 "runId": work.run.run_id,
@@ -104,7 +104,7 @@ class Yielding:
 
 
 def _to_come(work: Work) -> bool:
-    return work.outcome is None or work.delivery in _TO_COME
+    return not work.over or work.delivery in _TO_COME
 
 
 def _has_come(session: Session) -> bool:

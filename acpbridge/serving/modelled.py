@@ -11,6 +11,7 @@ from typing import Any
 from acpbridge.errors import BridgeError
 from acpbridge.model.modelagent import VARIABLE, ModelAgent
 from acpbridge.model.requesters import Requester, Role
+from acpbridge.router.toolcall import ToolRequest
 from acpbridge.runtimes.python import Agent
 
 # The daemon finds by itself who calls: this says nothing to it.
@@ -35,7 +36,21 @@ def agent_by_model(environ: Mapping[str, str]) -> Agent:
         message = f"An agent with a model needs more packages: {error}."
         hint = "Install them for its interpreter: pip install 'acpbridge[agents]'."
         raise BridgeError("usage", message, hint=hint) from None
-    return ModelDriven(settings, session_tools)
+    return ModelDriven(settings, session_tools, daemon=daemon_call)
+
+
+async def daemon_call(request: ToolRequest) -> dict[str, Any]:
+    """Have a call served by the daemon whose child this process is.
+
+    Raises:
+        BridgeError: the daemon's own, or it is not reached.
+    """
+    from acpbridge.daemon.client import connect
+    from acpbridge.daemon.paths import find
+    from acpbridge.daemon.remote import RemoteRouter
+
+    async with connect(find(None, os.environ), start=False) as client:
+        return await RemoteRouter(client).tool(request, _SELF)
 
 
 async def session_tools(names: Sequence[str]) -> list[Any]:

@@ -14,7 +14,7 @@ import anyio
 from acpbridge.agents.calls import Answered, Child, InnerCall, InnerTurn
 from acpbridge.agents.roles import Capabilities
 from acpbridge.agents.spawning import SpawnAdapter
-from acpbridge.agents.subagents import House, SubAgents
+from acpbridge.agents.subagents import Household, SubAgents
 from acpbridge.errors import BridgeError
 from acpbridge.model.address import Address
 from acpbridge.model.inbound import InboundMessage
@@ -176,8 +176,8 @@ def manager(agents: SubAgents, path: str = "main", cause: InboundMessage = CAUSE
     return SpawnAdapter(agents.answer, cause, path, "/work/here", agents.unload)
 
 
-def house(engine: Scripted, **fields: Any) -> House:
+def house(engine: Scripted, **fields: Any) -> Household:
     async def consolidate(child: Child, messages: Sequence[Any]) -> None:
         engine.diary.append(f"consolidate {child.role} {len(messages)}")
 
-    return House(engine, **{"consolidate": consolidate, **fields})
+    return Household(engine, **{"consolidate": consolidate, **fields})

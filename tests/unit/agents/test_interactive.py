@@ -13,7 +13,7 @@ from acpbridge.agents.chain import CallChain
 from acpbridge.agents.interactive import Conversations
 from acpbridge.agents.preparing import Caller
 from acpbridge.agents.roles import Capabilities, Role, Roles
-from acpbridge.agents.subagents import House, SubAgents
+from acpbridge.agents.subagents import Household, SubAgents
 from acpbridge.errors import BridgeError
 from acpbridge.model.inbound import InboundMessage
 from acpbridge.model.outbound import OutboundMessage
@@ -32,7 +32,7 @@ ROLES = Roles(
 CHAT = "agent:main:main"
 
 
-def run_of(shared: House, key: str = CHAT) -> SubAgents:
+def run_of(shared: Household, key: str = CHAT) -> SubAgents:
     return SubAgents(Caller(key, Tools("Read", "SubAgent")), shared)
 
 
@@ -125,7 +125,7 @@ async def test_1_2_a_call_that_is_not_interactive_leaves_the_conversation_alone(
 
 
 async def test_1_4_the_end_of_a_turn_keeps_the_conversation_and_consolidates_nothing() -> None:
-    engine, shared = Scripted(), House(Scripted())
+    engine, shared = Scripted(), Household(Scripted())
     shared = house(engine)
     async with run_of(shared) as agents:
         await say(agents, "one")

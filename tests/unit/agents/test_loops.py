@@ -22,7 +22,7 @@ from acpbridge.agents.loops import LoopEngine
 from acpbridge.agents.preparing import Caller
 from acpbridge.agents.registry import Tool, ToolRegistry
 from acpbridge.agents.roles import Capabilities, Role, Roles
-from acpbridge.agents.subagents import House, SubAgents
+from acpbridge.agents.subagents import Household, SubAgents
 from tests.unit.agents.house import manager
 from tests.unit.agents.scripted import Scripted, calls, config, returns, says, tool
 
@@ -52,7 +52,7 @@ async def run_main(
     """Run a main agent that may call roles."""
     registry = registry or ToolRegistry([*tools, *asking_tools(ROLES)])
     base = config(model, registry=registry, **fields)
-    house = House(
+    house = Household(
         LoopEngine(base, memory=lambda _: remembered), conversations=shared or Conversations()
     )
     caller = Caller(MAIN, registry, compress=base.auto_compress)
@@ -246,7 +246,7 @@ async def test_0_3_what_a_child_used_and_the_cause_of_its_error_go_back_whole() 
     cause = ConnectionError("no route")
     model = Scripted(calls("read"), cause)
     base = config(model, tool("read"))
-    async with SubAgents(Caller(MAIN, base.tools), House(LoopEngine(base))) as agents:
+    async with SubAgents(Caller(MAIN, base.tools), Household(LoopEngine(base))) as agents:
         answer = await manager(agents).run_sub_agent("x", "You.", (), Capabilities(), "tutor")
     assert answer.tools_used == ("read",)
     assert isinstance(answer.error, LLMGenerateError)

@@ -13,7 +13,7 @@ from acpbridge.agents.interactive import Conversations
 from acpbridge.agents.preparing import Caller
 from acpbridge.agents.roles import Role, Roles
 from acpbridge.agents.sessions import Sessions
-from acpbridge.agents.subagents import House, SubAgents
+from acpbridge.agents.subagents import Household, SubAgents
 from acpbridge.config.snapshot import Limits
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.sessions import CloseReason, SessionState
@@ -32,7 +32,9 @@ async def parent(w: World) -> SessionKey:
 
 def calling(w: World, key: SessionKey, talks: Conversations | None = None) -> SubAgents:
     sessions = Sessions(w.router, agent_in(key), w.cwd)
-    house = House(Scripted(), conversations=talks or Conversations(), elsewhere=lambda _: sessions)
+    house = Household(
+        Scripted(), conversations=talks or Conversations(), elsewhere=lambda _: sessions
+    )
     return SubAgents(Caller(str(key), Tools("SubAgent")), house)
 
 

@@ -12,7 +12,7 @@ from acpbridge.agents.chain import CallChain
 from acpbridge.agents.preparing import CALLING, SENDING, Caller, tools_of
 from acpbridge.agents.roles import Capabilities, Role, Roles
 from acpbridge.agents.spawning import SpawnAdapter, granted
-from acpbridge.agents.subagents import House, SubAgents
+from acpbridge.agents.subagents import Household, SubAgents
 from acpbridge.errors import BridgeError
 from acpbridge.model.address import Address, DeliveryContext
 from acpbridge.model.inbound import ChatType, InboundMessage
@@ -316,4 +316,4 @@ async def test_1_2_a_call_for_one_task_keeps_what_it_learnt_and_is_gone() -> Non
 
 def test_0_8_the_words_for_calling_are_the_documents() -> None:
     assert frozenset({"SubAgent", "UnloadSubAgent"}) == CALLING
-    assert House(Scripted()).conversations is not House(Scripted()).conversations
+    assert Household(Scripted()).conversations is not Household(Scripted()).conversations

@@ -69,7 +69,10 @@ async def test_case_139_an_agent_sees_of_a_tree_what_is_its_own(tmp_path: Path) 
         for key in (top, other):
             await refused("no_such_session", tree(w, agent_in(one), key=str(key)))
             await refused("no_such_session", runs(w, agent_in(one), key=str(key)))
-        assert {row["sessionKey"] for row in await runs(w, agent_in(one))} == {str(one), str(two)}
+        rows = {row["sessionKey"]: row for row in await runs(w, agent_in(one))}
+        assert set(rows) == {str(one), str(two)}
+        assert rows[str(one)]["parentSessionKey"] is None
+        assert rows[str(two)]["parentSessionKey"] == str(one)
 
 
 async def test_runs_say_how_they_ended_and_who_is_to_hear_of_it(tmp_path: Path) -> None:
@@ -81,10 +84,11 @@ async def test_runs_say_how_they_ended_and_who_is_to_hear_of_it(tmp_path: Path) 
             key = await child(w, top, task, label=task)
             await w.rest(key)
             ends[task] = key
-        rows = {row["sessionKey"]: row for row in await runs(w, key=str(top))}
-        assert rows[str(top)]["status"] == "running"
-        assert rows[str(top)]["outcome"] is None
-        assert rows[str(top)]["deliveryStatus"] == "not_required"
+        mine, *others = await runs(w, key=str(top))
+        assert (mine["sessionKey"], mine["status"]) == (str(top), "running")
+        assert mine["outcome"] is None
+        assert mine["deliveryStatus"] == "not_required"
+        rows = {row["sessionKey"]: row for row in others}
         said, raised, crashed = (rows[str(key)] for key in ends.values())
         assert (said["outcome"], said["stopReason"], said["error"]) == (
             "completed",

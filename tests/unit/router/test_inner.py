@@ -10,7 +10,7 @@ from acpbridge.agents.asking import sub_agent, unload_sub_agent
 from acpbridge.agents.preparing import Caller
 from acpbridge.agents.registered import Registered
 from acpbridge.agents.roles import Role, Roles
-from acpbridge.agents.subagents import House, SubAgents
+from acpbridge.agents.subagents import Household, SubAgents
 from acpbridge.config.snapshot import Limits
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester
@@ -41,7 +41,7 @@ def roles_of(w: World, key: SessionKey, engine: Scripted) -> SubAgents:
     async def call(request: Any) -> dict[str, Any]:
         return await w.router.tool(request, agent_in(key))
 
-    house = House(engine, registry=Registered(call))
+    house = Household(engine, registry=Registered(call))
     return SubAgents(Caller(str(key), Tools("Read", "SubAgent")), house)
 
 

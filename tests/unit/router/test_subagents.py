@@ -1,21 +1,24 @@
 """`subagents`: what a session started, named, looked at, ended, spoken to and waited for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from acpbridge.config.snapshot import Limits
+from acpbridge.config.snapshot import Config, Limits
+from acpbridge.config.tools import SessionTools, Tools, Visibility
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome
 from acpbridge.router.look_requests import TAKES, SubagentsRequest, YieldRequest
 from acpbridge.router.spawn_requests import SpawnRequest
-from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
+from tests.unit.router.world import FAKE, OPERATOR, World, agent_in, refused, until, world
 
 
 async def subagents(w: World, by: Requester, action: str = "list", **params: Any) -> dict[str, Any]:
@@ -506,3 +509,87 @@ async def test_a_person_does_not_pause_and_an_agent_of_ours_acknowledges_nothing
         await refused("invalid_params", paused(w, OPERATOR))
         error = await refused("invalid_params", paused(w, agent_in(top), acknowledgment="x"))
         assert error.message.startswith("acknowledgment is for clients")
+
+
+async def test_a_turn_that_tells_of_an_end_is_no_task(tmp_path: Path) -> None:
+    """With every run: the child that was told of its own child's end has two tasks."""
+    async with world(tmp_path) as w:
+        top = await top_of(w)
+        one, run = await spawned(w, top)
+        deep, deeper = await spawned(w, one, "say done")
+        await until(lambda: w.session(one).inbox.waiting())
+        assert w.session(deep).turn is None
+        listed = await subagents(w, agent_in(top))
+        assert ids(listed["tasks"], "taskId") == [run, deeper]
+        assert [row["index"] for row in listed["active"] + listed["recent"]] == [1, 2]
+
+
+async def test_who_has_completions_in_its_queue_need_not_pause(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        top = await top_of(w)
+        await spawned(w, top, "say done")
+        await until(lambda: w.session(top).inbox.waiting())
+        told = await paused(w, agent_in(top))
+        assert told["status"] == "deferred"
+        assert "end your turn" in told["message"]
+
+
+async def test_a_client_that_the_bridge_does_not_run_gets_what_is_held_for_it_by_a_yield(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        main = SessionKey.main(FAKE)
+        client = replace(agent_in(main), external=True)
+        await refused("nothing_pending", paused(w, client))
+        wanted = {"task": "say done", "runtime": "acp", "agentId": "fake", "callerCwd": w.cwd}
+        receipt = await w.router.tool(SpawnRequest.read(wanted), client)
+        told = await paused(w, client)
+        assert told["status"] == "yielded"
+        (held,) = told["completions"]
+        assert held["runId"] == receipt["runId"]
+        again = await paused(w, client)
+        assert [one["id"] for one in again["completions"]] == [held["id"]]
+        taken = await paused(w, client, acknowledgment=held["id"])
+        assert taken["completions"] == []
+        await refused("nothing_pending", paused(w, client))
+
+
+async def test_what_the_configuration_hides_is_not_below_either(tmp_path: Path) -> None:
+    """With lineage alone: the child is listed, and ended, although no session sees another one."""
+    tools = Tools(sessions=SessionTools(visibility=Visibility.SELF))
+    fake = AgentDefinition(id=FAKE, command=("fake",))
+    async with world(tmp_path, config=Config(agents={FAKE: fake}, tools=tools)) as w:
+        top = await top_of(w)
+        one, run = await spawned(w, top)
+        assert (await subagents(w, agent_in(top)))["total"] == 0
+        done = await subagents(w, agent_in(top), "kill", target="all")
+        assert done["stopped"] == []
+        await refused("no_such_session", subagents(w, agent_in(top), "kill", target=run))
+        assert w.session(one).turn is not None
+
+
+async def test_a_wrong_call_does_nothing(tmp_path: Path) -> None:
+    """Without the check: the kill is done, and its message ignored."""
+    async with world(tmp_path) as w:
+        top = await top_of(w)
+        one, run = await spawned(w, top)
+        wrong = subagents(w, agent_in(top), "kill", target=run, message="please")
+        assert (
+            "message is not for action 'kill'" in (await refused("invalid_params", wrong)).message
+        )
+        assert w.session(one).turn is not None
+
+
+async def test_a_person_sees_and_ends_what_any_agent_started_and_nothing_of_a_persons(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        top = await top_of(w)
+        one, run = await spawned(w, top)
+        listed = await subagents(w, OPERATOR)
+        assert ids(listed["active"]) == [run]
+        assert (listed["callerSessionKey"], listed["callerIsSubagent"]) == (None, False)
+        await refused("no_such_session", subagents(w, OPERATOR, "kill", target=str(top)))
+        await subagents(w, OPERATOR, "kill", target="all")
+        assert w.session(one).closed
+        assert w.session(top).turn is not None
