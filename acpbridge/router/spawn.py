@@ -61,15 +61,16 @@ class Spawning:
         relay: begins to show a session how a run is getting on.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- wired in one place, by name
         self,
         directory: Directory,
         accepting: Accepting,
         config: Callable[[], Config],
+        *,
         ids: Ids,
         staging: Staging,
         attended: Callable[[SessionKey], int],
-        relay: Callable[[RunReceipt, SessionKey], None] = lambda _receipt, _key: None,
+        relay: Callable[[RunReceipt, SessionKey], None],
     ) -> None:
         self._relay = relay
         self._directory = directory
