@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests import cli_doc
-from tests.integration.asking_agents import hand_over, notices, stands
-from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, until
+from tests.integration.asking_agents import hand_over, told
+from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home
 
 TABLES = sorted(cli_doc.tables())
 EVENTS = sorted(cli_doc.events())
@@ -146,13 +146,12 @@ def handed_over(it: Scenario) -> None:
     """Work that an agent hands to one that does not start; it is told so."""
     key = it.prompt("--agent", "fake", "--mode", "session", "say hello")
     job = hand_over(it.home, key, "gone", "do it")
-    stands(it.home, job, "failed")
-    until(lambda: notices(it.home, key))
+    log = told(it.home, key, job)
     words = ("delegations", "--all", "--json")
     (row,) = it.json("delegations --json", *words)["delegations"]
     it.seen.add("delegation", row)
     it.json("delegations cancel --json", "delegations", "cancel", job, "--json", code=1)
-    it.seen.add_events(it.home.run("logs", key, "--json").events)
+    it.seen.add_events(log)
     assert it.home.run("close", key).code == 0
 
 
