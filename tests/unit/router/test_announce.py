@@ -573,14 +573,17 @@ async def test_it_is_tried_less_and_less_often_for_half_an_hour_and_then_blocked
         w.runtime.script.starts = "fail"
         began = w.clock.seconds
         w.agent(child.key).answer("end_turn")
-        await resting(w)
-        while (await entry_of(w, child)).state == "pending":
-            # In steps that no pause is shorter than.
-            while [d for d in w.router._completing.dues._due.values() if d.turn is None]:
+        dues = w.router._completing.dues._due
+        under_way = w.router._completing.announcing._under_way
+        await until(lambda: parent.key in under_way)
+        while dues:
+            await until(lambda: parent.key not in under_way)
+            # No time goes by but between two attempts.
+            while parent.key not in under_way and [due for due in dues.values() if due.resting]:
                 w.clock.advance(announce.FIRST_PAUSE)
-                for _ in range(20):
+                for _ in range(10):
                     await anyio.lowlevel.checkpoint()
-            await until(lambda: not [d for d in w.router._completing.dues._due.values() if d.turn])
+            await until(lambda: parent.key in under_way or not dues)
         assert w.clock.seconds - began >= announce.PATIENCE
         entry = await entry_of(w, child)
         assert entry.state == "blocked"
