@@ -98,10 +98,12 @@ class Listing:
             run = latest.get(session.key)
             work = None if run is None else Work(0, session, run, self._workload.turn(run.run_id))
             row = self._row(session, shown, work, requester)
-            row["stateVersion"] = await self.version(session)
+            # Of one that nobody used there is no log, and none is made for a look.
+            used = run is not None or row["childSessions"] or self._services.log.knows(session.key)
+            row["stateVersion"] = await self.version(session) if used else 0
             if messages:
-                said, _ = await self._reading.last_messages(session, messages)
-                row["messages"] = [message.to_json() for message in said[-messages:]]
+                said = await self._reading.last_messages(session, messages) if used else ([], False)
+                row["messages"] = [message.to_json() for message in said[0][-messages:]]
             out.append(row)
         return out
 
