@@ -94,7 +94,7 @@ class Listing:
         """Return the row of each session."""
         latest = await self._services.ledger.latest_runs(session.key for session in sessions)
         out = []
-        for session, shown in zip(sessions, self._looking.rows(sessions), strict=True):
+        for session, shown in zip(sessions, self._looking.rows(sessions, requester), strict=True):
             run = latest.get(session.key)
             work = None if run is None else Work(0, session, run, self._workload.turn(run.run_id))
             row = self._row(session, shown, work, requester)
@@ -119,7 +119,11 @@ class Listing:
     ) -> dict[str, Any]:
         record, key = session.record, session.key
         parent = record.lineage.parent
-        children = [str(child.key) for child in self._directory.children(key)]
+        children = [
+            str(child.key)
+            for child in self._directory.children(key)
+            if self._directory.may(Action.SEE, requester, child.key)
+        ]
         model = record.settings.model or session.definition.settings.model
         return {
             "key": str(key),
