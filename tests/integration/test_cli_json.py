@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests import cli_doc
+from tests.integration.asking_agents import hand_over, told
 from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, until
 
 TABLES = sorted(cli_doc.tables())
@@ -93,6 +94,7 @@ def play(home: Home) -> Seen:
     nothing_runs(it)
     turns(it)
     messages(it)
+    handed_over(it)
     asking = a_question(it)
     both_are_shown(it, asking)
     started_below(it, asking)
@@ -138,6 +140,19 @@ def messages(it: Scenario) -> None:
     it.json("send --json", "send", key, "noted", "--mode", "notify", "--json")
     assert it.json("send --json", "send", key, "say on", "--json")["reply"] == "on"
     it.seen.add_events(it.home.run("logs", key, "--json").events)
+
+
+def handed_over(it: Scenario) -> None:
+    """Work that an agent hands to one that does not start; it is told so."""
+    key = it.prompt("--agent", "fake", "--mode", "session", "say hello")
+    job = hand_over(it.home, key, "gone", "do it")
+    log = told(it.home, key, job)
+    words = ("delegations", "--all", "--json")
+    (row,) = it.json("delegations --json", *words)["delegations"]
+    it.seen.add("delegation", row)
+    it.json("delegations cancel --json", "delegations", "cancel", job, "--json", code=1)
+    it.seen.add_events(log)
+    assert it.home.run("close", key).code == 0
 
 
 def a_question(it: Scenario) -> str:
