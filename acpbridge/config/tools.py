@@ -53,6 +53,28 @@ class AgentToAgent(BaseModel):
     allow: tuple[_Glob, ...] = ()
 
 
+class Attached(BaseModel):
+    """Files that a spawn gives to a child.
+
+    Attributes:
+        enabled: whether it may at all.
+        retain_on_session_keep: whether they stay with a session that is kept.
+    """
+
+    model_config = _SECTION
+
+    enabled: StrictBool = False
+    retain_on_session_keep: StrictBool = False
+
+
+class SpawnTool(BaseModel):
+    """The tool that starts children."""
+
+    model_config = _SECTION
+
+    attachments: Attached = Field(default_factory=Attached)
+
+
 ToolName = Literal[
     "sessions_spawn",
     "sessions_send",
@@ -99,6 +121,7 @@ class Tools(BaseModel):
 
     sessions: SessionTools = Field(default_factory=SessionTools)
     agent_to_agent: AgentToAgent = Field(default_factory=AgentToAgent)
+    sessions_spawn: SpawnTool = Field(default_factory=SpawnTool)
     subagents: SubagentTools = Field(default_factory=SubagentTools)
 
 
