@@ -7,7 +7,7 @@ from typing import Any, Final
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Question
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.router import view
+from acpbridge.router import mains, view
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.services import Services
@@ -102,7 +102,8 @@ class Looking:
             and agent in ("", session.key.agent)
             and cwd in ("", session.record.cwd)
         ]
-        seen.sort(key=lambda session: session.record.created_at)
+        # A main session that nobody used is nobody's last one.
+        seen.sort(key=lambda one: (not mains.unused(one), one.record.created_at))
         return self.rows(seen)
 
     def rows(self, sessions: Iterable[Session]) -> list[dict[str, Any]]:

@@ -56,10 +56,12 @@ async def daemon_call(request: "ToolRequest") -> dict[str, Any]:
 
 
 async def session_tools(names: Sequence[str]) -> list[Any]:
-    """Return the session tools of some names, as the daemon gives them to this session.
+    """Return those of some session tools that the daemon gives to this session.
+
+    Which that are depends on where the session stands: a sub-agent has fewer than a main one.
 
     Raises:
-        BridgeError: `permission_denied`: one of them is not given; or the daemon is not reached.
+        BridgeError: the daemon is not reached.
     """
     from acpbridge.agents.registry import Tool
     from acpbridge.daemon.client import connect
@@ -72,11 +74,6 @@ async def session_tools(names: Sequence[str]) -> list[Any]:
     async with connect(paths, start=False) as client:
         facts = await registry.Facts.ask(RemoteRouter(client), _SELF)
     given = {tool.name: tool for tool in registry.tools_for(facts)}
-    missing = [name for name in names if name not in given]
-    if missing:
-        there = ", ".join(given) or "none"
-        message = f"This session is not given {', '.join(missing)}; it is given: {there}."
-        raise BridgeError("permission_denied", message)
 
     def made(tool: registry.Tool) -> Tool:
         async def run(_context: object, arguments: Mapping[str, Any]) -> str:
@@ -90,4 +87,4 @@ async def session_tools(names: Sequence[str]) -> list[Any]:
 
         return Tool(tool.name, tool.text, run, tool.parameters(facts), reads=tool.reads)
 
-    return [made(given[name]) for name in names]
+    return [made(given[name]) for name in names if name in given]

@@ -43,6 +43,16 @@ def test_each_key_is_part_of_the_definition() -> None:
     assert found.facts.asking_mode == "default"
 
 
+def test_the_session_tools_can_be_given_all_at_once() -> None:
+    found = read(WHOLE, tools={"sessions": True}).by_model
+    assert found is not None
+    assert found.tools == ("read_file", *sorted(SESSION_TOOLS, key=_sessions_spawn_first))
+
+
+def _sessions_spawn_first(name: str) -> bool:
+    return name != "sessions_spawn"
+
+
 def test_a_model_alone_has_no_tools() -> None:
     found = read({"kind": "python", "model": "google:gemini"})
     assert found.by_model == ModelAgent("google:gemini")

@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from acpbridge.config.snapshot import Limits
+from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.router import announce
 from acpbridge.router.announce_requests import DeliveriesRequest
@@ -365,7 +366,7 @@ async def test_a_stopped_parent_is_not_woken_by_what_was_stopped_with_it(tmp_pat
                 await anyio.lowlevel.checkpoint()
         w.clock.advance(announce.PATIENCE)
         assert await told(w, parent.key) == []
-        assert not w.router._completing.dues.busy
+        await until(lambda: not w.router._completing.dues.busy)
         await w.done("say again", key=parent.key, one_shot=False)
         await delivered(w, first, second)
         assert sorted(await told(w, parent.key)) == sorted([first.run_id, second.run_id])
@@ -500,3 +501,29 @@ async def _put_back(w: World, receipt: RunReceipt, where: str) -> None:
     """Have a completion stand where a daemon left it that was killed."""
     statement = "UPDATE outbox SET state = ? WHERE run_id = ?"
     await w.ledger._update(statement, (where, receipt.run_id))
+
+
+# ---- Many ----
+
+
+async def test_r12_of_a_hundred_spawns_each_receipt_has_one_completion(tmp_path: Path) -> None:
+    limits = Limits(max_children_per_session=20, max_processes=8)
+    accepted: list[RunReceipt] = []
+    refusals: list[str] = []
+    async with world(tmp_path, limits=limits, patience=60) as w:
+        parent = await a_parent(w)
+
+        async def spawn() -> None:
+            try:
+                accepted.append(await child_of(w, parent, "say found-it"))
+            except BridgeError as error:
+                refusals.append(error.code)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(spawn)
+        assert len(accepted) + len(refusals) == 100
+        assert set(refusals) <= {"subagent_policy"}
+        assert len(accepted) >= 20
+        await delivered(w, *accepted)
+        assert sorted(await told(w, parent)) == sorted(one.run_id for one in accepted)
