@@ -13,11 +13,11 @@ from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
 from acpbridge.model.inbox import ChatRequest, InboxMessage
 from acpbridge.model.keys import SessionKey
-from acpbridge.model.requesters import Requester, Role
-from acpbridge.router import routes
+from acpbridge.model.requesters import Requester
+from acpbridge.router import delegating, routes
 from acpbridge.router.accepting import Accepting
 from acpbridge.router.answers import extract_call_response
-from acpbridge.router.authorize import Action
+from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
 from acpbridge.router.inbox import InboxManager
@@ -103,20 +103,27 @@ class HouseTeam(Owner):
         """Serve `ask_agent`.
 
         Raises:
-            BridgeError: `invalid_params` for one who is no session, `no_such_agent`,
+            BridgeError: `requester_session_required`, `no_such_agent`, `agent_forbidden`,
                 `subagent_policy`, `busy`, `store_full`; of a synchronous one also why it failed.
         """
         source = self._directory.asking(requester)
         if source is None:
             message = "Only an agent in a session asks another one: the answer goes to it."
             hint = "Use acpbridge run --agent, or acpbridge send."
-            raise BridgeError("invalid_params", message, hint=hint)
-        target = str(routes.find_agent(request.agent_id, self._config()).id)
-        above = reversed(self._directory.line_above(source.key))
-        check_chain([*(str(key.agent) for key in above), str(source.key.agent)], target)
+            raise BridgeError("requester_session_required", message, hint=hint)
+        target = self._target(source, request.agent_id)
         if request.mode is AskMode.SYNC:
             return await self._answered(target, request.message, requester)
         return await self._handed_over(source, target, request.message, requester)
+
+    def _target(self, source: Session, name: str) -> str:
+        """Return the id of who is asked, if that may be a child of the one that asks."""
+        config = self._config()
+        definition = routes.find_agent(name, config)
+        above = reversed(self._directory.line_above(source.key))
+        check_chain([*(str(key.agent) for key in above), str(source.key.agent)], definition.id)
+        delegating.check(config, self._directory.asker(source), definition)
+        return str(definition.id)
 
     async def _answered(self, target: str, message: str, requester: Requester) -> dict[str, Any]:
         told = await self._caller.call(
@@ -156,7 +163,7 @@ class HouseTeam(Owner):
     async def delegations(
         self, request: DelegationsRequest, requester: Requester
     ) -> dict[str, Any]:
-        """List what was handed over that the requester may see; end one piece of it first.
+        """List what was handed over; end one piece of it first. For people alone.
 
         Raises:
             BridgeError: `no_such_delegation`; `permission_denied`.
@@ -174,12 +181,10 @@ class HouseTeam(Owner):
 
     def _cancel(self, inbox_id: str, requester: Requester) -> bool:
         item = self._inbox.get(inbox_id)
-        if item is None or not self._directory.may(Action.SEE, requester, _source(item)):
+        if item is None:
             raise BridgeError("no_such_delegation", f"There is no delegated work {inbox_id!r}.")
-        own = requester.role is Role.AGENT and requester.session == _source(item)
-        if not own and not self._directory.may(Action.CANCEL, requester, _source(item)):
-            message = "An agent ends what it has handed over itself, and nothing else."
-            raise BridgeError("permission_denied", message)
+        target = Target(_source(item), self._directory.line_above(_source(item)))
+        authorize(Action.CANCEL, requester, target)
         return self._inbox.cancel(inbox_id)
 
     def _row(self, item: InboxMessage) -> dict[str, Any]:

@@ -139,7 +139,9 @@ class InboxManager:
             with anyio.CancelScope(shield=True):
                 await self._store.put(self._messages[inbox_id], told=False)
         except BridgeError:
-            if self.cancel(inbox_id):
+            if self._messages[inbox_id].open:  # else it was cancelled, and that is told
+                del self._messages[inbox_id]
+                self._settle(inbox_id)
                 raise
         item = self._messages[inbox_id]
         if item.status is InboxStatus.QUEUED:
@@ -349,10 +351,13 @@ class InboxManager:
             # The boundary of a call: a host's fault holds up no other item.
             log.exception("the end of delegated work could not be told", id=inbox_id)
         await self._save(item, told=True)
+        self._settle(inbox_id)
+        self._forget_old()
+
+    def _settle(self, inbox_id: str) -> None:
         self._untold.discard(inbox_id)
         if not self._untold:
             self._empty.set()
-        self._forget_old()
 
     def _move(self, inbox_id: str, status: InboxStatus, error: str | None = None) -> InboxMessage:
         item = self._messages[inbox_id].moved(status, self._now(), error)

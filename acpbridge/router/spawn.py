@@ -58,17 +58,21 @@ class Spawning:
         ids: names what is new.
         staging: where files wait for Python agents.
         attended: at how many clients a person is asked what a session asks.
+        relay: begins to show a session how a run is getting on.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- wired in one place, by name
         self,
         directory: Directory,
         accepting: Accepting,
         config: Callable[[], Config],
+        *,
         ids: Ids,
         staging: Staging,
         attended: Callable[[SessionKey], int],
+        relay: Callable[[RunReceipt, SessionKey], None],
     ) -> None:
+        self._relay = relay
         self._directory = directory
         self._accepting = accepting
         self._config = config
@@ -108,6 +112,8 @@ class Spawning:
         files = self._files(request, runtime)
         run = self._run(request, target, parent, cwd)
         receipt = await self._with_files(run, files, request, runtime, requester)
+        if request.stream_to and parent is not None and not receipt.repeated:
+            self._relay(receipt, parent.key)
         told = self._receipt(request, receipt, runtime, cwd, run.timeout, parent)
         return {**told, "attachments": listed(files)} if files else told
 

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from acpbridge.model.requesters import Requester
 from acpbridge.router.accepting import Accepting
+from acpbridge.router.api import RunRequest
 from acpbridge.router.archiving import Archiving
 from acpbridge.router.attachments import Staging
 from acpbridge.router.completing import Completing
@@ -64,7 +65,15 @@ class Toolbox(Owner):
             staging,
             lambda: config().tools.sessions_spawn.attachments.retain_on_session_keep,
         )
-        spawning = Spawning(directory, accepting, config, services.ids, staging, services.attended)
+        spawning = Spawning(
+            directory,
+            accepting,
+            config,
+            ids=services.ids,
+            staging=staging,
+            attended=services.attended,
+            relay=completing.relaying.start,
+        )
         hearing = Hearing(parts.runs, services, completing.announcing)
         self.sending = Sending(directory, services, config, accepting, hearing, tasks)
         self._team = HouseTeam(directory, parts.runs, services, config, accepting, ending)
@@ -91,6 +100,10 @@ class Toolbox(Owner):
     def tools(self) -> Collection[type[ToolRequest]]:
         """Return the tools that are served."""
         return self._handlers.keys()
+
+    def check_run(self, request: RunRequest, requester: Requester) -> None:
+        """Check that the requester may start what it wants to run; see `Tooling.check_run`."""
+        self._tooling.check_run(request, requester)
 
     async def call(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call, if its tool is the requester's at all; see `RouterApi.tool`."""

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from acpbridge.errors import BridgeError
@@ -68,19 +67,34 @@ def stands(home: Home, job: str, status: str) -> dict[str, Any]:
     return until(there)
 
 
-def events(home: Home, key: str, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-    """Return what is in the log of a session and wanted."""
+def history(home: Home, key: str) -> list[dict[str, Any]]:
+    """Return what is in the log of a session; it is a command, which takes its time."""
     done = home.run("logs", key, "--json")
     assert done.code == 0, done
-    return [event for event in done.events if wanted(event)]
+    return done.events
 
 
-def notices(home: Home, key: str) -> list[dict[str, Any]]:
+def notices(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the ends of handed-over work that a session was told."""
-    return events(home, key, lambda event: event.get("kind") == "delegation")
+    return [event for event in events if event.get("kind") == "delegation"]
 
 
-def prompts(home: Home, key: str) -> list[str]:
+def told(home: Home, key: str, *jobs: str) -> list[dict[str, Any]]:
+    """Return a session's log, once these pieces of work have ended and it was told so."""
+
+    def under_way() -> set[str]:
+        return {row["id"] for row in home.ask("tool/delegations")["delegations"]}
+
+    until(lambda: under_way().isdisjoint(jobs))
+    return until(lambda: log if len(notices(log := history(home, key))) >= len(jobs) else [])
+
+
+def prompts(events: list[dict[str, Any]]) -> list[str]:
     """Return what a session's agent was prompted with, in order."""
-    begun = events(home, key, lambda event: event["type"] == "turn_started")
-    return [event["prompt"][0]["text"] for event in begun]
+    return [event["prompt"][0]["text"] for event in events if event["type"] == "turn_started"]
+
+
+def ends(events: list[dict[str, Any]]) -> list[str]:
+    """Return how the turns of a session began and ended, in order."""
+    wanted = ("turn_started", "turn_ended", "turn_failed")
+    return [event["type"] for event in events if event["type"] in wanted]

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests import cli_doc
-from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home
+from tests.integration.asking_agents import hand_over, told
+from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, until
 
 TABLES = sorted(cli_doc.tables())
 EVENTS = sorted(cli_doc.events())
@@ -93,6 +94,7 @@ def play(home: Home) -> Seen:
     nothing_runs(it)
     turns(it)
     messages(it)
+    handed_over(it)
     asking = a_question(it)
     both_are_shown(it, asking)
     started_below(it, asking)
@@ -140,6 +142,19 @@ def messages(it: Scenario) -> None:
     it.seen.add_events(it.home.run("logs", key, "--json").events)
 
 
+def handed_over(it: Scenario) -> None:
+    """Work that an agent hands to one that does not start; it is told so."""
+    key = it.prompt("--agent", "fake", "--mode", "session", "say hello")
+    job = hand_over(it.home, key, "gone", "do it")
+    log = told(it.home, key, job)
+    words = ("delegations", "--all", "--json")
+    (row,) = it.json("delegations --json", *words)["delegations"]
+    it.seen.add("delegation", row)
+    it.json("delegations cancel --json", "delegations", "cancel", job, "--json", code=1)
+    it.seen.add_events(log)
+    assert it.home.run("close", key).code == 0
+
+
 def a_question(it: Scenario) -> str:
     """Leave one open, and a turn with a child of its agent's beside it."""
     made = it.home.path.parent / "made.txt"  # in the state directory nobody edits
@@ -167,10 +182,13 @@ def both_are_shown(it: Scenario, asking: str) -> None:
 
 
 def started_below(it: Scenario, asking: str) -> None:
-    """Have a session's agent start another one; its end is told to nobody who is there."""
+    """Have a session's agent start another one; that is busy, and hears of its end later."""
     inside = f"{asking}.{'0' * 32}"
-    words = ("say done", "--agent", "fake", "--format", "json")
-    assert it.home.run_inside(inside, "run", *words).code == 0
+    done = it.home.run_inside(inside, "spawn", "say done", "--agent", "fake", "--json")
+    assert done.code == 0, done
+    it.seen.add("spawn --json", done.json)
+    until(lambda: it.home.ask("tool/deliveries")["deliveries"])
+    it.json("runs deliveries --json", "runs", "deliveries", "--json")
     it.json("tree --json", "tree", "--all", "--json")
     it.json("runs --json", "runs", "--all", "--json")
     it.seen.add_events(it.home.run("logs", asking, "--json").events)

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from acpbridge.config.delegation import Acp
 from acpbridge.config.snapshot import Config, Limits
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.inbox import InboxMessage
@@ -145,7 +146,7 @@ async def test_4_14_one_who_is_no_session_asks_nobody(tmp_path: Path) -> None:
     async with house(tmp_path) as w:
         for mode in AskMode:
             request = AskRequest(agent_id="helper", message="m", mode=mode)
-            await refused("invalid_params", w.router.tool(request, OPERATOR))
+            await refused("requester_session_required", w.router.tool(request, OPERATOR))
         ghost = agent_in(SessionKey.main(AgentId("ghost")))
         await refused(
             "permission_denied",
@@ -283,14 +284,13 @@ async def test_4_22_who_may_see_and_end_what_was_handed_over(tmp_path: Path) -> 
         assert (found["targetAgentId"], found["status"]) == ("helper", "running")
         assert found["ageSeconds"] >= 0
         assert found["task"] == "hold one"
-        # An agent sees its own, and no other agent's.
-        assert (await listed(w, agent_in(key)))["delegations"] == [found]
-        assert (await listed(w, agent_in(other)))["delegations"] == []
-        await refused("no_such_delegation", listed(w, agent_in(other), cancel=job))
         await refused("no_such_delegation", listed(w, cancel="nobody"))
+        # It is a person's to look at, and no agent's, not even that of the one that asked.
         child = SessionKey.parse(found["targetSessionKey"])
-        await refused("no_such_delegation", listed(w, agent_in(child), cancel=job))
-        assert (await listed(w, agent_in(key), cancel=job))["cancelled"] is True
+        for one in (key, other, child):
+            await refused("permission_denied", listed(w, agent_in(one)))
+            await refused("permission_denied", listed(w, agent_in(one), cancel=job))
+        assert (await listed(w, cancel=job))["cancelled"] is True
 
 
 async def test_4_24_a_cycle_is_refused_at_once_with_its_chain(tmp_path: Path) -> None:
@@ -309,6 +309,26 @@ async def test_4_24_a_cycle_is_refused_at_once_with_its_chain(tmp_path: Path) ->
             answer = await ask(w, helper.spec.key, "say deep", agent_id="third")
             assert answer["response"] == "deep"
             helper.answer("end_turn")
+
+
+async def test_what_an_agent_may_not_start_it_may_not_ask_either(tmp_path: Path) -> None:
+    agents = {AgentId(n): AgentDefinition(id=AgentId(n), command=(n,)) for n in NAMES}
+    shut = Config(agents=agents, acp=Acp(allowed_agents=("third",)))
+    deep = Config(agents=agents, limits=Limits(max_depth=1, max_children_per_session=1))
+    async with house(tmp_path, config=shut) as w:
+        key = await source(w)
+        for mode in AskMode:
+            await refused("agent_forbidden", ask(w, key, "say x", mode=mode))
+        assert (await ask(w, key, "say x", agent_id="third"))["response"] == "x"
+    async with house(tmp_path, config=deep) as w:
+        key = await source(w)
+        await hand_over(w, key, "hold on")
+        helper = await at_work(w)
+        for mode in AskMode:
+            error = await refused("subagent_policy", ask(w, key, "say x", mode=mode))
+            assert "limits.maxChildrenPerSession" in error.message
+            below = ask(w, helper.spec.key, "say x", agent_id="third", mode=mode)
+            assert "limits.maxDepth" in (await refused("subagent_policy", below)).message
 
 
 async def test_a_client_without_a_turn_hands_nothing_over(tmp_path: Path) -> None:

@@ -436,6 +436,97 @@ async def test_the_inbox_is_bounded_and_forgets_what_ended_long_ago(
         assert t.manager.get(first) is None
 
 
+class Disk:
+    """A store that can be full."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.rows: dict[str, InboxMessage] = {}
+
+    async def put(self, message: InboxMessage, *, told: bool) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self.full:
+            raise BridgeError("store_full", "No space is left.")
+        if told:
+            self.rows.pop(message.id, None)
+        else:
+            self.rows[message.id] = message
+
+    async def untold(self) -> list[InboxMessage]:
+        return list(self.rows.values())
+
+
+async def test_4_7b_what_cannot_be_stored_is_refused_and_never_worked_on() -> None:
+    disk = Disk()
+    async with trial(store=disk) as t:
+        disk.full = True
+        inbox_id = t.put()
+        with pytest.raises(BridgeError) as caught:
+            await t.manager.stored(inbox_id)
+        assert caught.value.code == "store_full"
+        await t.manager.settled()
+        assert t.caller.calls == []
+        assert (t.manager.get(inbox_id), t.processor.events) == (None, [])
+        disk.full = False
+        again = t.put()
+        await t.manager.stored(again)
+        await t.manager.settled()
+        assert t.status(again) is InboxStatus.DONE
+        assert disk.rows == {}
+
+
+async def test_4_7b_a_disk_that_fills_up_meanwhile_holds_up_no_work() -> None:
+    disk = Disk()
+    async with trial(store=disk, parallel=True) as t:
+        released = t.caller.hold("researcher")
+        inbox_id = t.put()
+        await t.manager.stored(inbox_id)
+        await t.running(inbox_id)
+        disk.full = True
+        released.set()
+        await t.manager.settled()
+        assert [event.status for event in t.processor.events] == [InboxStatus.DONE]
+        assert disk.rows[inbox_id].status is InboxStatus.RUNNING  # the next process looks it up
+
+
+async def test_4_7b_nothing_is_worked_on_that_is_not_on_disk() -> None:
+    disk = Disk()
+    async with trial(store=disk) as t:
+        inbox_id = t.put()
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        assert t.status(inbox_id) is InboxStatus.QUEUED
+        assert t.manager.cancel(inbox_id) is True
+        await t.manager.stored(inbox_id)
+        await t.manager.settled()
+        assert t.caller.calls == []
+        assert [event.status for event in t.processor.events] == [InboxStatus.CANCELLED]
+
+
+async def test_4_7b_a_shutdown_leaves_to_the_next_one_what_is_stored() -> None:
+    disk = Disk()
+    async with trial(store=disk, parallel=True) as t:
+        t.caller.hold("researcher")
+        for _ in range(2):
+            await t.manager.stored(t.put())
+        await until(lambda: t.caller.active)
+        await t.manager.shutdown()
+        await until(lambda: t.caller.cancelled)
+        assert t.processor.events == []
+    async with trial(start=False, store=disk, parallel=True) as t:
+        await t.manager.restore()
+        assert [item.status for item in t.manager.list()] == [
+            InboxStatus.RUNNING,
+            InboxStatus.QUEUED,
+        ]
+        t.manager.start()
+        await t.manager.settled()
+        assert [event.status for event in t.processor.events] == [InboxStatus.DONE] * 2
+        # A second call of one name is the caller's to know.
+        names = [request.name for _, request in t.caller.calls]
+        assert len(set(names)) == len(names)
+
+
 def test_4_16_the_inbox_and_its_tools_are_where_they_were_agreed() -> None:
     modules = ("acpbridge.router.inbox", "acpbridge.tools.team")
     assert all(find_spec(name) is not None for name in modules)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from acpbridge.router.teams import Teams
+from acpbridge.router.tooling import CALLS
 from acpbridge.tools.team import TeamTool, team_tools
 from tests.unit.router.test_inbox import Caller, Processor
 from tests.unit.router.test_teams import AGENTS, teams
@@ -25,6 +26,11 @@ async def test_4_12_a_team_gives_two_tools_and_nobody_has_them_otherwise() -> No
             assert tool.description
             assert tool.schema["type"] == "object"
             assert tool.schema["additionalProperties"] is False
+
+
+def test_4_12_they_are_no_tools_that_a_model_has_by_itself() -> None:
+    assert {"agent_list", "ask_agent"}.isdisjoint(CALLS)
+    assert "tool/ask" not in CALLS.values()
 
 
 async def test_the_other_agents_are_listed() -> None:
