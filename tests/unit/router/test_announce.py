@@ -183,7 +183,7 @@ async def test_nobody_hears_of_a_run_that_was_for_nobody(tmp_path: Path) -> None
         parent = await a_parent(w)
         child = await child_of(w, parent, "say found-it", deliver_to=None)
         await w.wait(child)
-        await w.router._completing.announcing.settled(child.run_id)
+        await w.rest(child.key)
         assert await w.ledger.outbox(("pending", "sent", "delivered", "blocked")) == []
         assert await told(w, parent) == []
 
