@@ -13,8 +13,8 @@ from acpbridge.model.modelagent import VARIABLE, ModelAgent
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.runtimes.python import Agent
 
-if TYPE_CHECKING:  # every served agent runs through here, and pydantic is slow to import
-    from acpbridge.router.toolcall import ToolRequest
+if TYPE_CHECKING:
+    from acpbridge.router.toolcall import ToolRequest  # not before it is needed: it is slow
 
 # The daemon finds by itself who calls: this says nothing to it.
 _SELF = Requester(Role.AGENT)
