@@ -168,6 +168,30 @@ TABLE: Final[Mapping[str, ErrorKind]] = {
         INVALID_REQUEST, EXIT_FAILURE, "Give a directory that can be entered: cwd."
     ),
     "thread_binding_invalid": ErrorKind(INVALID_PARAMS, EXIT_USAGE, "Leave thread out."),
+    "attachments_file_count_exceeded": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Mend the attached file that it names, or leave it out."
+    ),
+    "attachments_invalid_name": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Mend the attached file that it names, or leave it out."
+    ),
+    "attachments_duplicate_name": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Mend the attached file that it names, or leave it out."
+    ),
+    "attachments_invalid_base64_or_too_large": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Mend the attached file that it names, or leave it out."
+    ),
+    "attachments_file_bytes_exceeded": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Mend the attached file that it names, or leave it out."
+    ),
+    "attachments_total_bytes_exceeded": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Mend the attached file that it names, or leave it out."
+    ),
+    "attachments_unsupported_for_acp": ErrorKind(
+        INVALID_PARAMS, EXIT_USAGE, "Mend the attached file that it names, or leave it out."
+    ),
+    "attachments_materialization_failed": ErrorKind(
+        INTERNAL_ERROR, EXIT_FAILURE, "Free disk space, then spawn again."
+    ),
     "spawn_failed": ErrorKind(INTERNAL_ERROR, EXIT_FAILURE, "Mend what it says, and spawn again."),
     "dispatch_failed": ErrorKind(
         INTERNAL_ERROR, EXIT_FAILURE, "Look at the session that it names, and spawn again."

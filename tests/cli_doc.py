@@ -32,7 +32,7 @@ _KEY = re.compile(r"^\| `([^`]+)` \|(?: as `([^`]+)`)?")
 _EVENT = re.compile(r"^\| `([a-z_]+)` \|[^|]*\|([^|]*)\|$")
 _USAGE = re.compile(r"^`acpbridge ([^`]*)`")
 _IN_USAGE = re.compile(r"(?:^| )\[?(--?[a-z][a-z-]*)")
-_CODE = re.compile(r"^\| `([a-z_]+)` \| (\d+) \|")
+_CODE = re.compile(r"^\| `([a-z0-9_]+)` \| (\d+) \|")
 _OPTION = re.compile(r"`(--?[a-z][a-z-]*)")
 
 

@@ -31,10 +31,10 @@ from acpbridge.model.modelagent import HOUSE_TOOLS, SESSION_TOOLS, ModelAgent
 from acpbridge.runtimes.turn import StopReason, Turn
 
 SessionTools = Callable[[Sequence[str]], Awaitable[list[Tool]]]
-"""Returns the session tools of some names, for this session.
+"""Returns those of some session tools, by their names, that this session is given.
 
 Raises:
-    BridgeError: the daemon does not give one of them, or is not there.
+    BridgeError: the daemon is not there.
 """
 
 # Where the conversation is kept between the turns of a session.

@@ -53,11 +53,12 @@ def meant(client: Quick, key: str, *, last: bool, on_record: bool = False) -> st
 
 
 def newest(rows: list[Any], *, on_record: bool) -> str:
-    """Return the key of the last row of `sessions`.
+    """Return the key of the last row of `sessions`; an agent's main one counts once it is used.
 
     Raises:
         BridgeError: `no_such_session`, when there is none.
     """
+    rows = [row for row in rows if row["opens"] or not row["key"].endswith(":main")]
     if not rows:
         if on_record:
             raise BridgeError("no_such_session", "No session is on record.", hint=BEGIN)

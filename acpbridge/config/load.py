@@ -200,6 +200,8 @@ def _definition(
     workspace = _expand(agent.workspace or "", home)
     if workspace and not workspace.startswith("/"):
         raise source.error((*path, "workspace"), "give an absolute path, or one from ~/")
+    if base.by_model is not None and agent.tools.sessions:
+        base = replace(base, by_model=base.by_model.with_session_tools())
     _check_env(source, path, agent, base)
     return replace(
         base,

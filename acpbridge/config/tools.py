@@ -4,7 +4,7 @@
 """
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 from pydantic.alias_generators import to_camel
@@ -53,6 +53,67 @@ class AgentToAgent(BaseModel):
     allow: tuple[_Glob, ...] = ()
 
 
+class Attached(BaseModel):
+    """Files that a spawn gives to a child.
+
+    Attributes:
+        enabled: whether it may at all.
+        retain_on_session_keep: whether they stay with a session that is kept.
+    """
+
+    model_config = _SECTION
+
+    enabled: StrictBool = False
+    retain_on_session_keep: StrictBool = False
+
+
+class SpawnTool(BaseModel):
+    """The tool that starts children."""
+
+    model_config = _SECTION
+
+    attachments: Attached = Field(default_factory=Attached)
+
+
+ToolName = Literal[
+    "sessions_spawn",
+    "sessions_send",
+    "agents_list",
+    "sessions_list",
+    "sessions_history",
+    "session_status",
+    "sessions_yield",
+    "subagents",
+]
+"""The session tools. A name that is none is refused: a deny that denies nothing is worse."""
+
+
+class ToolLists(BaseModel):
+    """Which session tools somebody has, of those that there would be.
+
+    Attributes:
+        allow: only these; empty: no less than there would be. It adds none.
+        deny: not these, whatever `allow` says.
+    """
+
+    model_config = _SECTION
+
+    allow: tuple[ToolName, ...] = ()
+    deny: tuple[ToolName, ...] = ()
+
+    def lack(self, name: str) -> bool:
+        """Tell whether a tool is taken away."""
+        return name in self.deny or (bool(self.allow) and name not in self.allow)
+
+
+class SubagentTools(BaseModel):
+    """What holds for sessions that were spawned."""
+
+    model_config = _SECTION
+
+    tools: ToolLists = Field(default_factory=ToolLists)
+
+
 class Tools(BaseModel):
     """The section with its defaults."""
 
@@ -60,6 +121,8 @@ class Tools(BaseModel):
 
     sessions: SessionTools = Field(default_factory=SessionTools)
     agent_to_agent: AgentToAgent = Field(default_factory=AgentToAgent)
+    sessions_spawn: SpawnTool = Field(default_factory=SpawnTool)
+    subagents: SubagentTools = Field(default_factory=SubagentTools)
 
 
 NO_TOOLS: Final = Tools()

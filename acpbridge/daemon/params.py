@@ -5,14 +5,16 @@ Both ends of the control socket use it; what the values mean is the router's bus
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acpbridge.daemon.choices import read_choices, write_choices
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
 from acpbridge.model.sessions import SessionState
 from acpbridge.router.api import PruneRequest, RunRequest
-from acpbridge.router.claiming import Claim
+
+if TYPE_CHECKING:  # no `run` is to wait for pydantic
+    from acpbridge.router.claiming import Claim
 
 
 def read_run(params: Mapping[str, Any]) -> RunRequest:
@@ -42,12 +44,14 @@ def read_run(params: Mapping[str, Any]) -> RunRequest:
     )
 
 
-def read_claim(params: Mapping[str, Any]) -> Claim:
+def read_claim(params: Mapping[str, Any]) -> "Claim":
     """Return what the params of `hello` say of who says it.
 
     Raises:
         BridgeError: `invalid_params`, naming the field.
     """
+    from acpbridge.router.claiming import Claim  # the daemon's side alone
+
     return Claim(text(params, "token", ""), text(params, "as", ""), text(params, "cwd", ""))
 
 

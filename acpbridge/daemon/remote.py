@@ -170,7 +170,10 @@ class RemoteRouter:
     async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; see `RouterApi.tool`."""
         del requester
-        return dict(await self._client.call(request.METHOD, **request.write()))
+        connection = self._client.connection
+        await connection.drained()
+        # Whoever does not wait any more takes the wait back: it may be long, and has its place.
+        return dict(await connection.request(request.METHOD, request.write(), retract=True))
 
     async def grants(self, requester: Requester) -> list[dict[str, Any]]:
         """Return the grants; see `RouterApi.grants`."""

@@ -1,7 +1,7 @@
 """An agent that is a model with instructions and tools, and no code: what its definition says."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
 ENTRY: Final = "acpbridge.agents.model:agent"
@@ -47,6 +47,10 @@ class ModelAgent:
     max_iterations: int = 0
     base_url: str = ""
     config: str = ""
+
+    def with_session_tools(self) -> Self:
+        """Return the same with all session tools."""
+        return replace(self, tools=tuple(dict.fromkeys((*self.tools, *SESSION_TOOLS))))
 
     def write(self) -> str:
         """Return it as text, for its process."""

@@ -159,7 +159,7 @@ class PermissionBroker:
             raise self._gone(question_id, entry)
         assert entry.question is not None
         decision = answered(entry.question, requester, Answer(option_id, effect, note, confirm))
-        entry.decide(Claim(decision, self._now(), requester))
+        entry.decide(Claim(decision, self._now(), requester, option_id))
         await entry.settled.wait()
         await self._granting.tell()
         assert entry.final is not None
@@ -312,7 +312,7 @@ class PermissionBroker:
             sha256 = entry.policy_sha256
             who = claim.requester
             said = decision_fields(request, entry.rule, sha256, decision, who, latency)
-            return said | resolved_fields(entry.facts)
+            return said | {"picked": claim.picked} | resolved_fields(entry.facts)
 
         allows, recorded = decision.effect is Effect.ALLOW, True
         if allows and claim.requester is None and is_grant(entry.rule):

@@ -21,11 +21,16 @@ UNJUDGED: Final = "not_judged"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A decision that won, with who made it and when; it is not in the audit yet."""
+    """A decision that won, with who made it and when; it is not in the audit yet.
+
+    Attributes:
+        picked: id of the option that its maker named, which may not be the one that is sent.
+    """
 
     decision: Decision
     at: str
     requester: Requester | None = None
+    picked: str | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -124,9 +124,9 @@ class Accepting:
     async def _accept(
         self, request: RunRequest, requester: Requester, key: str, action: Action
     ) -> RunReceipt:
-        if requester.role is not Role.AGENT:
-            # An agent has no secret that its own session's caller did not have; what it calls
-            # one would only be blacked out where others must be able to read.
+        if requester.role is not Role.AGENT or requester.external:
+            # An agent of ours has no secret that its own session's caller did not have; what it
+            # calls one would only be blacked out where others must be able to read.
             self._around.learn(request.env)
             for name, value in server_values(request.mcp_servers):
                 self._around.learn({name: value})

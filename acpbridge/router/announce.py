@@ -169,6 +169,7 @@ class Announcing:
     async def _look(self, tasks: TaskGroup) -> None:
         found = await self._dues.all()
         self._dues.wake(self._services.tidings.take_prompted())
+        self._services.tidings.awaited = self._dues.quiet()
         for due in found:
             if self._services.tidings.over:
                 return
@@ -247,6 +248,7 @@ class Announcing:
             # is prompted again.
             await self._settle(due, "pending", {"quiet": True})
             due.resting = due.woken = False
+            self._services.tidings.tell()
             return
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (due.tries - 1))
         if not target.closing:

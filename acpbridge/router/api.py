@@ -6,14 +6,16 @@ and its siblings print.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect, OnPermission
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Birth, CancelRung, Outcome, SessionState
 from acpbridge.model.settings import Settings
-from acpbridge.router.toolcall import ToolRequest
+
+if TYPE_CHECKING:  # no `run` is to wait for pydantic
+    from acpbridge.router.toolcall import ToolRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +415,7 @@ class RouterApi(Protocol):
         """
         ...
 
-    async def tool(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
+    async def tool(self, request: "ToolRequest", requester: Requester) -> dict[str, Any]:
         """Serve one call of a session tool; return its result.
 
         Raises:

@@ -59,7 +59,7 @@ class Changes:
         if request.model:
             await self._choose(session, request.model, requester)
         version = await self._reading.newest(session)
-        (row,) = self._looking.rows([session])
+        (row,) = self._looking.rows([session], requester)
         chosen = session.record.settings.model
         model = chosen or session.definition.settings.model
         answer: dict[str, Any] = {

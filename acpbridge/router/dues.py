@@ -56,9 +56,12 @@ class Due:
 def put_off(due: Due, target: Session) -> bool:
     """Tell whether a session hears of a completion only once it is prompted.
 
-    So does one that somebody has stopped, with what it had asked for; not one above it.
+    So does one that somebody has stopped, with what it had asked for; not one above it, and not
+    one that works again.
     """
-    return due.quiet and due.entry.address == str(target.key)
+    working = target.turn is not None and not target.turn.cancelling
+    works = working or target.inbox.expected > 0
+    return due.quiet and due.entry.address == str(target.key) and not works
 
 
 class Dues:
@@ -126,12 +129,15 @@ class Dues:
         """Have one told to nobody whose run is over, but not on record yet."""
         self._claimed.add(entry_id)
 
+    def quiet(self) -> frozenset[str]:
+        """Return the addresses at which something waits for a prompt."""
+        return frozenset(due.entry.address for due in self._due.values() if due.quiet)
+
     def wake(self, prompted: Collection[SessionKey]) -> None:
         """Take note of sessions that go on: what was put off is to be told to them now."""
+        asked = {str(key) for key in prompted}
         for due in self._due.values():
-            target = self.target(due) if due.quiet else None
-            if target is not None and put_off(due, target) and target.key in prompted:
-                due.woken = True
+            due.woken = due.woken or due.entry.address in asked
 
     def ready(self, due: Due) -> bool:
         """Tell whether a completion is whole: nobody waits for it, and nothing below it goes on."""

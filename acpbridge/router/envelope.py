@@ -82,8 +82,18 @@ def channel(key: SessionKey) -> str | None:
     return None if key.kind in ("main", "subagent", "acp") else key.kind
 
 
+Way = tuple[int, tuple[AgentId, ...]]
+"""How far a message has come: hops, and the agents that sent it, the first one first."""
+
+
 def seal(
-    source: SessionKey, target: SessionKey, turn: Turn | None, *, max_hops: int, fresh: str
+    source: SessionKey,
+    target: SessionKey,
+    turn: Turn | None,
+    way: Way,
+    *,
+    max_hops: int,
+    fresh: str,
 ) -> Envelope:
     """Return the envelope of a message that a session sends.
 
@@ -91,13 +101,14 @@ def seal(
         source: who sends it.
         target: who gets it.
         turn: the sender's, under way; None outside of any.
+        way: that led to it.
         max_hops: `limits.maxHops`.
         fresh: the correlation id where nothing began before.
 
     Raises:
         BridgeError: `send_loop`.
     """
-    hop, before = came_from(turn)
+    hop, before = way
     visited = (*before, source.agent)
     if target.agent in before:
         chain = " -> ".join((*visited, target.agent))
@@ -111,7 +122,7 @@ def seal(
     return Envelope(source, target, correlation, hop + 1, visited, run_id=run_id)
 
 
-def came_from(turn: Turn | None) -> tuple[int, tuple[AgentId, ...]]:
+def came_from(turn: Turn | None) -> Way:
     """Return how far the message had come that a turn, or one that asked for it, was begun by."""
     while turn is not None:
         found: Mapping[str, Any] = turn.request.provenance

@@ -4,7 +4,7 @@ Above is the router. The rows are those of `sessions`, from the one projection, 
 beside; whoever asks sees of them what it may see.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -52,12 +52,14 @@ class Families:
             tops = [self._directory.find(request.key, requester, Action.SEE)]
         else:
             tops = [s for s in visible.values() if s.record.lineage.parent not in visible]
-        families = [self._directory.with_descendants([top]) for top in tops]
+        families = [
+            [s for s in self._directory.with_descendants([top]) if s.key in visible] for top in tops
+        ]
         if not request.all and not request.key:
             families = [family for family in families if any(s.active for s in family)]
         families.sort(key=lambda family: family[0].record.created_at)
         shown = [session for family in families for session in family]
-        rows = dict(zip((s.key for s in shown), self._looking.rows(shown), strict=True))
+        rows = dict(zip((s.key for s in shown), self._looking.rows(shown, requester), strict=True))
         latest = await self._services.ledger.latest_runs(rows)
         return {"families": [self._node(family[0], rows, latest) for family in families]}
 
@@ -91,7 +93,8 @@ class Families:
         """
         if request.key:
             top = self._directory.find(request.key, requester, Action.SEE)
-            sessions: Sequence[Session] = self._directory.with_descendants([top])
+            below = {session.key for session in self._directory.with_descendants([top])}
+            sessions = [s for s in self._directory.visible(requester) if s.key in below]
         else:
             sessions = self._directory.visible(requester)
         since = ""

@@ -12,7 +12,7 @@ import anyio
 import structlog
 
 from acpbridge.errors import BridgeError
-from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.events import Event, Fact, Update
 from acpbridge.model.permission import (
     Decision,
@@ -75,6 +75,8 @@ class Host:
         self._parent = record.lineage.parent
         self._roots = (record.cwd, *record.additional_directories)
         self._services = services
+        # Something is to be removed with its end; see `archiving`.
+        self._archived = record.cleanup == "delete" or record.runtime == RuntimeKind.PYTHON
         self._modes = ModeAudit(services, record.key)
         self._definition = definition
         self.turn: Turn | None = None
@@ -319,7 +321,7 @@ class Host:
             if self.turn is turn:
                 self.turn = None
             turn.done.set()
-            if turn.request.delivery or turn.errand is not None:
+            if turn.request.delivery or turn.errand is not None or self._archived:
                 self._services.tidings.tell()
 
     def _tell_others(self, turn: Turn, outcome: Outcome) -> None:

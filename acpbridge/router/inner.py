@@ -30,6 +30,12 @@ from acpbridge.transport.tasks import background
 Accept = Callable[[RunRequest, Requester], Awaitable[RunReceipt]]
 MakeSession = Callable[[SessionRecord, AgentDefinition, Services], Session]
 
+# Roles of one agent that are open at once: the chain of calls is short, and each caller has few.
+MOST_OPEN: Final = 100
+
+# Roles that are opened in one turn: each is a record, and a loop may run wild (R15).
+MOST_IN_A_TURN: Final = 1000
+
 _STOP_REASONS: Final = {Outcome.COMPLETED: "end_turn", Outcome.CANCELLED: "cancelled"}
 
 
@@ -81,6 +87,8 @@ class InnerRuns:
         self._close = close
         self._make = make
         self._known: dict[SessionKey, _Inner] = {}
+        # By agent: in which of its turns how many were opened.
+        self._opened: dict[SessionKey, tuple[str, int]] = {}
 
     async def serve(self, request: InnerRequest, requester: Requester) -> dict[str, Any]:
         """Serve `tool/inner`.
@@ -114,6 +122,7 @@ class InnerRuns:
         if owner.turn is None:
             message = f"No turn of {owner.key} runs: a role runs inside one."
             raise BridgeError("subagent_policy", message, hint="Call it while you serve a prompt.")
+        self._count(owner.key, owner.turn.run_id)
         above = owner
         if request.parent_key not in ("", str(owner.key)):
             above = self._of(request.parent_key, requester).session
@@ -142,8 +151,22 @@ class InnerRuns:
             raise
         return {"sessionKey": str(record.key)}
 
-    def _new(self, record: SessionRecord, owner: Session) -> _Inner:
+    def _count(self, owner: SessionKey, run_id: str) -> None:
+        """Count a role that is opened, or refuse it."""
         self._known = {k: i for k, i in self._known.items() if not i.session.closed}
+        self._opened = {k: o for k, o in self._opened.items() if self._directory.get(k)}
+        among = sum(inner.owner == owner for inner in self._known.values())
+        turn, before = self._opened.get(owner, ("", 0))
+        before = before if turn == run_id else 0
+        if among >= MOST_OPEN or before >= MOST_IN_A_TURN:
+            message = (
+                f"{among} roles are open, and this turn has opened {before}: that is the most."
+            )
+            hint = f"End some; {MOST_OPEN} may be open, {MOST_IN_A_TURN} be opened in a turn."
+            raise BridgeError("capacity", message, hint=hint)
+        self._opened[owner] = (run_id, before + 1)
+
+    def _new(self, record: SessionRecord, owner: Session) -> _Inner:
         runtime = ReportedRuntime()
         definition = replace(
             owner.definition,

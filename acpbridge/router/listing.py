@@ -94,14 +94,16 @@ class Listing:
         """Return the row of each session."""
         latest = await self._services.ledger.latest_runs(session.key for session in sessions)
         out = []
-        for session, shown in zip(sessions, self._looking.rows(sessions), strict=True):
+        for session, shown in zip(sessions, self._looking.rows(sessions, requester), strict=True):
             run = latest.get(session.key)
             work = None if run is None else Work(0, session, run, self._workload.turn(run.run_id))
             row = self._row(session, shown, work, requester)
-            row["stateVersion"] = await self.version(session)
+            # Of one that nobody used there is no log, and none is made for a look.
+            used = run is not None or row["childSessions"] or self._services.log.knows(session.key)
+            row["stateVersion"] = await self.version(session) if used else 0
             if messages:
-                said, _ = await self._reading.last_messages(session, messages)
-                row["messages"] = [message.to_json() for message in said[-messages:]]
+                said = await self._reading.last_messages(session, messages) if used else ([], False)
+                row["messages"] = [message.to_json() for message in said[0][-messages:]]
             out.append(row)
         return out
 
@@ -117,7 +119,11 @@ class Listing:
     ) -> dict[str, Any]:
         record, key = session.record, session.key
         parent = record.lineage.parent
-        children = [str(child.key) for child in self._directory.children(key)]
+        children = [
+            str(child.key)
+            for child in self._directory.children(key)
+            if self._directory.may(Action.SEE, requester, child.key)
+        ]
         model = record.settings.model or session.definition.settings.model
         return {
             "key": str(key),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Question
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.router import view
+from acpbridge.router import mains, view
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.services import Services
@@ -52,7 +52,7 @@ class Looking:
         rested = [str(s.key) for s in shown if not s.live and trees[str(s.key)]]
         if rested:
             trees |= await self._inspector.trees(rested)
-        pending, below = self._pending()
+        pending, below = self._pending(requester)
         rows = [
             view.with_processes(
                 self._row(session, pending[session.key], below[session.key]),
@@ -102,12 +102,13 @@ class Looking:
             and agent in ("", session.key.agent)
             and cwd in ("", session.record.cwd)
         ]
-        seen.sort(key=lambda session: session.record.created_at)
-        return self.rows(seen)
+        # A main session that nobody used is nobody's last one.
+        seen.sort(key=lambda one: (not mains.unused(one), one.record.created_at))
+        return self.rows(seen, requester)
 
-    def rows(self, sessions: Iterable[Session]) -> list[dict[str, Any]]:
+    def rows(self, sessions: Iterable[Session], requester: Requester) -> list[dict[str, Any]]:
         """Return the row of each: the one projection of a session, on whatever face."""
-        pending, below = self._pending()
+        pending, below = self._pending(requester)
         return [self._row(one, pending[one.key], below[one.key]) for one in sessions]
 
     def matching(self, agent: str, requester: Requester) -> list[str]:
@@ -121,11 +122,16 @@ class Looking:
         shown = view.row(session, questions, below)
         return {**shown, **self._services.redact({name: shown[name] for name in _SAID})}
 
-    def _pending(self) -> tuple[_OfSessions, _OfSessions]:
-        """Return the open questions by the session that asks, and by those above it."""
+    def _pending(self, requester: Requester) -> tuple[_OfSessions, _OfSessions]:
+        """Return the open questions by the session that asks, and by those above it.
+
+        What is asked in a session that the requester may not see, is not there for it.
+        """
         own: _OfSessions = defaultdict(list)
         below: _OfSessions = defaultdict(list)
         for question in self._services.broker.questions():
+            if not self._directory.may(Action.SEE, requester, question.request.session):
+                continue
             own[question.request.session].append(question)
             for above in self._directory.line_above(question.request.session):
                 below[above].append(question)

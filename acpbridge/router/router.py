@@ -185,6 +185,7 @@ class Router(Owner):
     async def run(self, request: RunRequest, requester: Requester) -> RunReceipt:
         """Accept one turn; see `RouterApi.run`."""
         self._mains.ensure()
+        self._toolbox.check_run(request, requester)
         return await self._accepting.accept(request, requester)
 
     async def follow(

@@ -31,6 +31,7 @@ from acpbridge.router.send_requests import SendMode, SendRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.waits import Waits
+from acpbridge.router.ways import Ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class Sending:
         self._replying = Replying(accepting.accept, hearing, services, tasks)
         self._addressees = Addressees(directory)
         self._waits = Waits(self._asked_by)
+        self._ways = Ways(directory)
 
     async def send(self, request: SendRequest, requester: Requester) -> dict[str, Any]:
         """Serve `sessions_send`.
@@ -106,7 +108,9 @@ class Sending:
             self._waits.check(sender.key, target.key)
         if sender is not None and request.watch and target is not sender:
             self._services.watching.watch(sender.key, target.key)
-        receipt = await self._accepting.accept(_run_of(sent), requester, Action.SEND)
+        run = self._run_of(sent, requester)
+        receipt = await self._accepting.accept(run, requester, Action.SEND)
+        self._ways.came(sent.envelope)
         if receipt.repeated and (again := await self._again(sent, receipt)) is not None:
             return again
         if paused:
@@ -127,8 +131,9 @@ class Sending:
             message = "What was spawned sends messages only to what it has spawned itself."
             hint = "Say it in your answer: whoever has spawned you gets that."
             raise BridgeError("permission_denied", message, hint=hint)
+        way = self._ways.leading_to(sender, external=requester.external)
         hops = self._config().limits.max_hops
-        envelope = seal(sender.key, target.key, sender.turn, max_hops=hops, fresh=fresh)
+        envelope = seal(sender.key, target.key, sender.turn, way, max_hops=hops, fresh=fresh)
         envelope = replace(envelope, sub_agent=spawned)
         return _Sent(request, target, sender, envelope, envelope.correlation_id)
 
@@ -157,6 +162,29 @@ class Sending:
             message = f"{target.key} is no Python agent of yours that has paused."
             raise BridgeError("not_paused", message)
         return max(runs, key=lambda run: run.accepted_at).run_id
+
+    def _run_of(self, sent: _Sent, requester: Requester) -> RunRequest:
+        """Return the run that a message begins."""
+        request, sender, envelope = sent.request, sent.sender, sent.envelope
+        text = request.message if envelope is None else envelope.text(request.message)
+        key = request.idempotency_key
+        # What runs in a session of ours does not choose in which environment another one runs.
+        ours = sender is not None and not requester.external
+        given = sender.env if sender is not None and ours else request.env
+        limit = self._config().limits.run_timeout_seconds
+        return RunRequest(
+            content=({"type": "text", "text": text},),
+            session=str(sent.target.key),
+            env=sent.target.env or given,
+            caller_cwd=request.caller_cwd,
+            timeout=limit or None if ours else None,
+            detached=True,
+            correlation_id=sent.correlation,
+            idempotency_key=f"send {key}" if key else "",
+            provenance=_provenance(sent),
+            deliver_to=sent.hears,
+            task=request.message,
+        )
 
     # ---- What came of it ----
 
@@ -206,23 +234,3 @@ def _provenance(sent: _Sent) -> dict[str, Any]:
         "correlationId": sent.correlation,
         "sourceTool": TOOL,
     }
-
-
-def _run_of(sent: _Sent) -> RunRequest:
-    """Return the run that a message begins."""
-    request, sender, envelope = sent.request, sent.sender, sent.envelope
-    text = request.message if envelope is None else envelope.text(request.message)
-    key = request.idempotency_key
-    env = sent.target.env or request.env or ({} if sender is None else sender.env)
-    return RunRequest(
-        content=({"type": "text", "text": text},),
-        session=str(sent.target.key),
-        env=env,
-        caller_cwd=request.caller_cwd,
-        detached=True,
-        correlation_id=sent.correlation,
-        idempotency_key=f"send {key}" if key else "",
-        provenance=_provenance(sent),
-        deliver_to=sent.hears,
-        task=request.message,
-    )

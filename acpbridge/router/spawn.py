@@ -5,7 +5,10 @@ the rules: `spawn_rules` of parameters, `delegating` of agents.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import anyio
 
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
@@ -19,6 +22,7 @@ from acpbridge.router import briefing, delegating, routes, workdir
 from acpbridge.router import spawn_rules as rules
 from acpbridge.router.accepting import Accepting
 from acpbridge.router.api import RunReceipt, RunRequest
+from acpbridge.router.attachments import File, Staging, decoded, inline, listed
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.claiming import EXTERNAL
 from acpbridge.router.directory import Directory
@@ -52,19 +56,29 @@ class Spawning:
         accepting: accepts their runs.
         config: the configuration in force.
         ids: names what is new.
+        staging: where files wait for Python agents.
+        attended: at how many clients a person is asked what a session asks.
+        relay: begins to show a session how a run is getting on.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- wired in one place, by name
         self,
         directory: Directory,
         accepting: Accepting,
         config: Callable[[], Config],
+        *,
         ids: Ids,
+        staging: Staging,
+        attended: Callable[[SessionKey], int],
+        relay: Callable[[RunReceipt, SessionKey], None],
     ) -> None:
+        self._relay = relay
         self._directory = directory
         self._accepting = accepting
         self._config = config
         self._ids = ids
+        self._staging = staging
+        self._attended = attended
 
     async def spawn(self, request: SpawnRequest, requester: Requester) -> dict[str, Any]:
         """Start a child; return its receipt, without waiting for anything that it does.
@@ -95,9 +109,56 @@ class Spawning:
         rules.check_params(request, runtime)
         cwd = await self._cwd(request, target, parent, resumed)
         rules.check_thread(request)
+        files = self._files(request, runtime)
         run = self._run(request, target, parent, cwd)
-        receipt = await self._accept(run, requester)
-        return self._receipt(request, receipt, runtime, cwd, run.timeout, parent)
+        receipt = await self._with_files(run, files, request, runtime, requester)
+        if request.stream_to and parent is not None and not receipt.repeated:
+            self._relay(receipt, parent.key)
+        told = self._receipt(request, receipt, runtime, cwd, run.timeout, parent)
+        return {**told, "attachments": listed(files)} if files else told
+
+    # ---- Files ----
+
+    def _files(self, request: SpawnRequest, runtime: str) -> tuple[File, ...]:
+        if not request.attachments:
+            return ()
+        if not self._config().tools.sessions_spawn.attachments.enabled:
+            message = "attachments are off (tools.sessionsSpawn.attachments.enabled)."
+            hint = "Set it to true in config.yaml, or leave attachments out."
+            raise BridgeError("invalid_params", message, hint=hint)
+        return decoded(request.attachments, images_only=runtime == rules.ACP)
+
+    async def _with_files(
+        self,
+        run: RunRequest,
+        files: tuple[File, ...],
+        request: SpawnRequest,
+        runtime: str,
+        requester: Requester,
+    ) -> RunReceipt:
+        """Accept a run with files: within its prompt, or staged for as long as it is wanted."""
+        birth = run.birth
+        if not files or birth is None or birth.unique is None:
+            return await self._accept(run, requester)
+        if runtime == rules.ACP:
+            return await self._accept(
+                replace(run, content=(*run.content, *inline(files))), requester
+            )
+        unique = birth.unique
+        hint = "" if request.attach_as is None else request.attach_as.mount_path
+        links = await self._staging.put(unique, files, hint)
+        accepted = False
+        try:
+            with_files = replace(run, content=(*run.content, *links))
+            receipt = await self._accept(with_files, requester)
+            accepted = str(unique) in receipt.key.parts  # else it was accepted before
+        finally:
+            if accepted:
+                self._staging.held.add(str(unique))
+            else:
+                with anyio.CancelScope(shield=True):
+                    await self._staging.remove(unique)
+        return receipt
 
     # ---- Whom ----
 
@@ -283,6 +344,8 @@ class Spawning:
         parts = [rules.note(request, told=parent is not None)]
         if request.context == "fork":
             parts.append("The context was not forked: the child begins without it.")
+        if not self._attended(key):
+            parts.append(rules.UNATTENDED)
         child = self._directory.get(key)
         if child is not None and self._accepting.line.waits(child):
             parts.append("It waits for a place (limits.maxProcesses); that counts as no limit.")

@@ -19,6 +19,10 @@ NOTE: Final = (
     " final answer wait for every completion that it needs. Do not poll: no status, history or"
     " sleep. A completion that comes after your final answer is answered with NO_REPLY."
 )
+UNATTENDED: Final = (
+    "Nobody is at a terminal now: what the child asks waits in the inbox, and is denied when it"
+    " waits for too long (limits.permissionSeconds)."
+)
 QUIET_NOTE: Final = "The child works by itself; nobody is told when it ends."
 
 

@@ -14,11 +14,13 @@ class Tidings:
 
     Attributes:
         news: set with the next thing that happens; another one takes its place then.
+        awaited: keys of sessions that hear of something once they are given other work.
         over: whether nobody is to be told of anything any more: the daemon ends.
     """
 
     def __init__(self) -> None:
         self.news = anyio.Event()
+        self.awaited: frozenset[str] = frozenset()
         self.over = False
         self._prompted: set[SessionKey] = set()
 
@@ -29,8 +31,9 @@ class Tidings:
 
     def prompted(self, key: SessionKey) -> None:
         """Say that a session was given work that is no completion."""
-        self._prompted.add(key)
-        self.tell()
+        if str(key) in self.awaited:
+            self._prompted.add(key)
+            self.tell()
 
     def take_prompted(self) -> set[SessionKey]:
         """Return the sessions that were given work since the last call."""

@@ -12,6 +12,9 @@ from anyio.abc import TaskGroup
 
 from acpbridge.model.requesters import Requester
 from acpbridge.router.accepting import Accepting
+from acpbridge.router.api import RunRequest
+from acpbridge.router.archiving import Archiving
+from acpbridge.router.attachments import Staging
 from acpbridge.router.completing import Completing
 from acpbridge.router.ending import Ending
 from acpbridge.router.hearing import Hearing
@@ -25,7 +28,7 @@ from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.team_requests import AskRequest, DelegationsRequest
 from acpbridge.router.toolcall import AgentsRequest, ToolHandler, ToolRequest
 from acpbridge.router.tooling import Tooling, ToolsRequest
-from acpbridge.transport.tasks import Owner
+from acpbridge.transport.tasks import Owner, background
 
 
 class Toolbox(Owner):
@@ -55,7 +58,22 @@ class Toolbox(Owner):
         directory, services, config = parts.directory, parts.services, parts.around.config
         self._handlers = handlers
         self._tooling = Tooling(directory, config, self.tools)
-        spawning = Spawning(directory, accepting, config, services.ids)
+        staging = Staging(parts.around.daemon.home)
+        self._archiving = Archiving(
+            directory,
+            services,
+            staging,
+            lambda: config().tools.sessions_spawn.attachments.retain_on_session_keep,
+        )
+        spawning = Spawning(
+            directory,
+            accepting,
+            config,
+            ids=services.ids,
+            staging=staging,
+            attended=services.attended,
+            relay=completing.relaying.start,
+        )
         hearing = Hearing(parts.runs, services, completing.announcing)
         self.sending = Sending(directory, services, config, accepting, hearing, tasks)
         self._team = HouseTeam(directory, parts.runs, services, config, accepting, ending)
@@ -72,6 +90,7 @@ class Toolbox(Owner):
         handlers |= look_handlers(parts)
 
     async def _enter(self, stack: AsyncExitStack) -> None:
+        await stack.enter_async_context(background(self._archiving.serve))
         await stack.enter_async_context(self._team)
 
     async def stop(self) -> None:
@@ -81,6 +100,10 @@ class Toolbox(Owner):
     def tools(self) -> Collection[type[ToolRequest]]:
         """Return the tools that are served."""
         return self._handlers.keys()
+
+    def check_run(self, request: RunRequest, requester: Requester) -> None:
+        """Check that the requester may start what it wants to run; see `Tooling.check_run`."""
+        self._tooling.check_run(request, requester)
 
     async def call(self, request: ToolRequest, requester: Requester) -> dict[str, Any]:
         """Serve one call, if its tool is the requester's at all; see `RouterApi.tool`."""

@@ -6,14 +6,16 @@ the router, before any handler; who may touch which session is `authorize`'s bus
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from acpbridge.config.snapshot import Config
+from acpbridge.config.tools import ToolLists
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import MAIN, SessionKey
 from acpbridge.model.requesters import Requester, Role
+from acpbridge.router.api import RunRequest
 from acpbridge.router.directory import Directory
 from acpbridge.router.toolcall import ToolRequest
 
@@ -55,19 +57,30 @@ class Standing:
     Attributes:
         depth: of its session below a main one.
         most: `limits.maxDepth`.
+        lists: what the configuration leaves to sub-agents.
     """
 
     depth: int
     most: int
+    lists: ToolLists = field(default_factory=ToolLists)
 
-    def lacks(self, name: str) -> str | None:
+    def lacks(self, name: str) -> BridgeError | None:
         """Return why a tool is not given here, None if it is."""
         if name in _NEVER_BELOW and self.depth > 0:
-            return f"A sub-agent has no {name}."
+            why = f"A sub-agent has no {name}."
+            return BridgeError("permission_denied", why, hint=_INSTEAD[name])
         if name in _WITH_SPAWNING and self.depth >= self.most:
             here = f"current depth: {self.depth}, max: {self.most}; limits.maxDepth"
-            return f"{name} is not allowed at this depth ({here})."
-        return None
+            why = f"{name} is not allowed at this depth ({here})."
+            return BridgeError("subagent_policy", why, hint=_AT_THE_LIMIT)
+        return self.taken(name)
+
+    def taken(self, name: str) -> BridgeError | None:
+        """Return why a tool is taken away by the configuration, None if it is not."""
+        if name not in CALLS or self.depth == 0 or not self.lists.lack(name):
+            return None
+        why = f"Sub-agents have no {name} here (tools.subagents.tools)."
+        return BridgeError("permission_denied", why, hint=_BY_A_PERSON)
 
 
 class Tooling:
@@ -118,19 +131,29 @@ class Tooling:
             raise BridgeError("permission_denied", f"An agent may not call {request.METHOD}.")
         name = _NAMES.get(request.METHOD, "")
         why = self._standing(requester).lacks(name)
-        if why is None:
-            return
-        if name in _WITH_SPAWNING:
-            raise BridgeError("subagent_policy", why, hint=_AT_THE_LIMIT)
-        raise BridgeError("permission_denied", why, hint=_INSTEAD[name])
+        if why is not None:
+            raise why
+
+    def check_run(self, request: RunRequest, requester: Requester) -> None:
+        """Check that a sub-agent that has no `sessions_spawn` starts nothing by a command either.
+
+        Raises:
+            BridgeError: `permission_denied`.
+        """
+        new = not request.session and not request.continue_last
+        why = self._standing(requester).taken("sessions_spawn")
+        if new and requester.role is Role.AGENT and why is not None:
+            raise why
 
     def _standing(self, requester: Requester) -> Standing:
         session = None if requester.session is None else self._directory.get(requester.session)
         depth = 0 if session is None else session.record.lineage.depth
-        return Standing(depth, self._config().limits.max_depth)
+        config = self._config()
+        return Standing(depth, config.limits.max_depth, config.tools.subagents.tools)
 
 
 _AT_THE_LIMIT: Final = "Do the task yourself, or raise limits.maxDepth in config.yaml."
+_BY_A_PERSON: Final = "Do without it; a person may change tools.subagents.tools in config.yaml."
 _INSTEAD: Final = {
     "session_status": "Finish your task: your result goes to whoever started you.",
     "sessions_send": "Speak to sessions that you started with subagents, action send.",

@@ -6,13 +6,15 @@ more than that.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.modelagent import VARIABLE, ModelAgent
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.router.toolcall import ToolRequest
 from acpbridge.runtimes.python import Agent
+
+if TYPE_CHECKING:
+    from acpbridge.router.toolcall import ToolRequest  # not before it is needed: it is slow
 
 # The daemon finds by itself who calls: this says nothing to it.
 _SELF = Requester(Role.AGENT)
@@ -39,7 +41,7 @@ def agent_by_model(environ: Mapping[str, str]) -> Agent:
     return ModelDriven(settings, session_tools, daemon=daemon_call)
 
 
-async def daemon_call(request: ToolRequest) -> dict[str, Any]:
+async def daemon_call(request: "ToolRequest") -> dict[str, Any]:
     """Have a call served by the daemon whose child this process is.
 
     Raises:
@@ -54,10 +56,12 @@ async def daemon_call(request: ToolRequest) -> dict[str, Any]:
 
 
 async def session_tools(names: Sequence[str]) -> list[Any]:
-    """Return the session tools of some names, as the daemon gives them to this session.
+    """Return those of some session tools that the daemon gives to this session.
+
+    Which that are depends on where the session stands: a sub-agent has fewer than a main one.
 
     Raises:
-        BridgeError: `permission_denied`: one of them is not given; or the daemon is not reached.
+        BridgeError: the daemon is not reached.
     """
     from acpbridge.agents.registry import Tool
     from acpbridge.daemon.client import connect
@@ -70,11 +74,6 @@ async def session_tools(names: Sequence[str]) -> list[Any]:
     async with connect(paths, start=False) as client:
         facts = await registry.Facts.ask(RemoteRouter(client), _SELF)
     given = {tool.name: tool for tool in registry.tools_for(facts)}
-    missing = [name for name in names if name not in given]
-    if missing:
-        there = ", ".join(given) or "none"
-        message = f"This session is not given {', '.join(missing)}; it is given: {there}."
-        raise BridgeError("permission_denied", message)
 
     def made(tool: registry.Tool) -> Tool:
         async def run(_context: object, arguments: Mapping[str, Any]) -> str:
@@ -88,4 +87,4 @@ async def session_tools(names: Sequence[str]) -> list[Any]:
 
         return Tool(tool.name, tool.text, run, tool.parameters(facts), reads=tool.reads)
 
-    return [made(given[name]) for name in names]
+    return [made(given[name]) for name in names if name in given]

@@ -116,7 +116,7 @@ LIST: Final = Tool(
     title="List sessions",
     text=_said(
         """
-        Lists the sessions that you may see, the one used last first: key, agent, label, state,
+        Lists the sessions that you may see, the one made last first: key, agent, label, state,
         parent and children, how the last run stands. Use it to find a session that you have no key
         of. To follow your own children use subagents instead, and do not call this in a loop.
         nextOffset gives the next page.
@@ -207,10 +207,10 @@ SUBAGENTS: Final = Tool(
     text=_said(
         """
         Looks after what you started, and only that. Actions: list (default; runs and their state),
-        info (one run, whole), log (what it said lately), wait (until one of taskIds ends or needs
-        attention, 60 s at most), send (a message that begins a turn, and its answer), steer (a
-        message into the turn that runs), kill (ends a run with its whole process tree), cancel
-        (the same by taskId). Do not call list in a loop: use wait. A child that waits for a
+        info (one run, whole), log (what it said lately), wait (until all taskIds have ended or
+        one needs attention, 60 s at most), send (a message that begins a turn, and its answer),
+        steer (a message into the turn that runs), kill (ends a run with its whole process tree),
+        cancel (the same by taskId). Do not call list in a loop: use wait. A child that waits for a
         permission is answered by a person; leave it.
         """
     ),

@@ -14,7 +14,7 @@ import pytest
 
 from tests import cli_doc
 from tests.integration.asking_agents import hand_over, told
-from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home
+from tests.integration.daemon_home import LIMIT, Home, alive, daemon_home, until
 
 TABLES = sorted(cli_doc.tables())
 EVENTS = sorted(cli_doc.events())
@@ -182,10 +182,13 @@ def both_are_shown(it: Scenario, asking: str) -> None:
 
 
 def started_below(it: Scenario, asking: str) -> None:
-    """Have a session's agent start another one; its end is told to nobody who is there."""
+    """Have a session's agent start another one; that is busy, and hears of its end later."""
     inside = f"{asking}.{'0' * 32}"
-    words = ("say done", "--agent", "fake", "--format", "json")
-    assert it.home.run_inside(inside, "run", *words).code == 0
+    done = it.home.run_inside(inside, "spawn", "say done", "--agent", "fake", "--json")
+    assert done.code == 0, done
+    it.seen.add("spawn --json", done.json)
+    until(lambda: it.home.ask("tool/deliveries")["deliveries"])
+    it.json("runs deliveries --json", "runs", "deliveries", "--json")
     it.json("tree --json", "tree", "--all", "--json")
     it.json("runs --json", "runs", "--all", "--json")
     it.seen.add_events(it.home.run("logs", asking, "--json").events)

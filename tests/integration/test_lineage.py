@@ -81,7 +81,8 @@ def detached(home: Home, words: str, agent: str = "fake", **how: Any) -> str:
 
 
 def rows(home: Home) -> dict[str, Any]:
-    return {row["key"]: row for row in call(home, "sessions", all=True)["sessions"]}
+    found = call(home, "sessions", all=True)["sessions"]
+    return {row["key"]: row for row in found if not row["key"].endswith(":main")}
 
 
 def in_turn(home: Home, key: str) -> str:

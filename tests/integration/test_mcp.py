@@ -87,22 +87,17 @@ def test_once_lowered_a_peer_stays_what_it_is(home: Home) -> None:
             assert (again["role"], again["session"]) == ("agent", "agent:main:main")
 
 
-def test_an_agent_with_session_tools_is_given_the_server_and_starts_a_child(home: Home) -> None:
-    (listed, spawned) = inside(
+def test_an_agent_with_session_tools_has_them_for_its_own_session(home: Home) -> None:
+    """Whatever its server says: without the token ancestry says whose it is."""
+    spawn = {"task": "say done", "runtime": "acp", "agentId": "fake"}
+    listed, spawned, bare = inside(
         home,
         {"tool": "agents_list"},
-        {
-            "tool": "sessions_spawn",
-            "arguments": {
-                "task": "say done",
-                "runtime": "acp",
-                "agentId": "fake",
-                "cwd": str(home.path),
-            },
-        },
+        {"tool": "sessions_spawn", "arguments": spawn},
+        {"tool": "agents_list", "env": {"ACPBRIDGE_TOOL_TOKEN": None}},
     )
     assert "sessions_spawn" in listed["tools"]
-    assert listed["result"]["requester"] == "user"
+    assert listed["result"]["requester"] == bare["result"]["requester"] == "user"
     assert spawned["result"]["status"] == "accepted", spawned
     record = home.record(spawned["result"]["childSessionKey"])
     assert record["parentKey"].startswith("agent:user:acp:")
@@ -123,12 +118,6 @@ def test_a_call_that_is_too_long_is_answered(home: Home) -> None:
 
 def test_an_agent_without_session_tools_is_given_none(home: Home) -> None:
     assert inside(home, {"server": True}, agent="none") == [[]]
-
-
-def test_an_agents_tools_are_its_own_whatever_it_says(home: Home) -> None:
-    """Its server has no token and asks for another key: ancestry says whose it is."""
-    (found,) = inside(home, {"tool": "agents_list", "env": {"ACPBRIDGE_TOOL_TOKEN": None}})
-    assert found["result"]["requester"] == "user"
 
 
 def test_a_token_lowers_whoever_has_it_and_ends_with_its_process(home: Home) -> None:
@@ -156,3 +145,40 @@ def test_a_token_lowers_whoever_has_it_and_ends_with_its_process(home: Home) -> 
     assert caught.value.code == "permission_denied"
     leaks = [path for path, data in home.files().items() if token.encode() in data]
     assert leaks == []
+
+
+async def test_3_acc2_a_client_delegates_and_gets_each_completion_once(home: Home) -> None:
+    """The four tools; what is not acknowledged is given again, to the next client of the key."""
+    async with client(home, "--agent", "fake") as session:
+        listed = await call(session, "agents_list")
+        assert next(row for row in listed["agents"] if row["id"] == "fake")["canSpawn"]
+        spawned = await call(
+            session,
+            "sessions_spawn",
+            task="say all is well",
+            taskName="check",
+            runtime="acp",
+            agentId="fake",
+            mode="session",
+        )
+        key, run = spawned["childSessionKey"], spawned["runId"]
+        told = await call(session, "sessions_yield")
+        while not told["completions"]:
+            told = await call(session, "sessions_yield")
+        (completion,) = told["completions"]
+        assert (completion["runId"], completion["sessionKey"]) == (run, key)
+        assert (completion["outcome"], completion["result"]) == ("completed", "all is well")
+        sent = await call(session, "sessions_send", sessionKey=key, message="say and still")
+        assert (sent["status"], sent["reply"]) == ("ok", "and still")
+        info = await call(session, "subagents", action="info", target="check")
+        assert info["run"]["sessionKey"] == key, info
+        killed = await call(session, "subagents", action="kill", target=key)
+        assert killed["failed"] == [], killed
+    async with client(home, "--agent", "fake") as session:
+        again = await call(session, "sessions_yield")
+        assert completion["id"] in [one["id"] for one in again["completions"]]
+        taken = [one["id"] for one in again["completions"]]
+        last = await call(session, "sessions_yield", acknowledgment=taken)
+        assert last["completions"] == []
+        nothing = await call(session, "sessions_yield")
+        assert nothing["errorCode"] == "nothing_pending"

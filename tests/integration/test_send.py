@@ -106,6 +106,9 @@ def test_case_139_what_is_out_of_reach_is_answered_like_what_is_not_there(home: 
 def test_a_person_sends_and_waits_as_long_as_told(home: Home) -> None:
     key = session(home, "other")
     assert home.run("send", key[-8:], "say it is done").out == "it is done\n"
+    # The main session of a configured agent is there before anybody has spoken to it.
+    assert home.run("send", RESEARCH, "say hello").out == "hello\n"
+    killed(home, RESEARCH)
     late = home.run("send", key, "hang", "--wait", "0", "--json")
     assert (late.code, late.json["status"]) == (0, "accepted")
     steered = home.run("send", key, "say steered", "--wait", "0", "--mode", "steer")

@@ -16,6 +16,8 @@ AGENT = '''
 
 
 async def echo(turn):
+    for given in turn.resources:
+        turn.say(open(given.path, encoding="utf-8").read())
     turn.say(f"{turn.text}|{turn.instructions.partition(chr(10))[0]}")
 '''
 
@@ -29,6 +31,7 @@ def configure(home: Home) -> None:
     python = {"id": "house", "runtime": {"kind": "python", "entry": f"{entry}:echo"}}
     value["agents"]["list"].append(python)
     value["acp"] = {"allowedAgents": ["codex"]}
+    value["tools"] = {"sessions_spawn": {"attachments": {"enabled": True}}}
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
@@ -79,6 +82,18 @@ def test_3_4_4_a_python_child_is_told_its_place_apart_from_its_task(home: Home) 
     assert text.startswith("[Subagent Context]")
     assert "[Subagent Task]\ninspect\n" in text
     assert first == "# Subagent Context"
+
+
+async def test_3_2_4_a_python_child_reads_the_files_that_it_was_given(home: Home) -> None:
+    files = [{"name": "given.txt", "content": "from a file "}]
+    receipt = home.ask(
+        "tool/spawn", task="x", agentId="house", callerCwd=str(home.path), attachments=files
+    )
+    assert receipt["attachments"] == [{"name": "given.txt", "bytes": 12}]
+    key = receipt["childSessionKey"]
+    until(lambda: home.record(key)["state"] == "idle")
+    assert "from a file " in home.run("logs", key, "--json").out
+    until(lambda: not list((home.path / "attachments").iterdir()))
 
 
 def test_what_runs_in_a_session_spawns_below_it_and_by_the_same_rules(home: Home) -> None:

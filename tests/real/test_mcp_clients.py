@@ -80,9 +80,9 @@ def test_the_typescript_sdk_lists_and_calls_every_tool(home: Home) -> None:
 
 
 def inspector(home: Home, *words: str) -> Any:
-    program = FOLDER / "node_modules/@modelcontextprotocol/inspector-cli/build/index.js"
+    program = FOLDER / "node_modules" / ".bin" / "mcp-inspector"
     command, *options = home.argv("mcp")
-    return node(home, str(program), *words, command, "--", *options)
+    return node(home, str(program), "--cli", *words, command, "--", *options)
 
 
 def test_the_inspector_lists_every_tool_and_calls_one(home: Home) -> None:

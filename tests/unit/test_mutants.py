@@ -12,7 +12,7 @@ MUTANTS = load()
 SUPERVISION = [f"G{n}" for n in (*range(1, 19), 23, 24, 27, 28, 29)]
 PERMISSIONS = [f"G{n}" for n in (19, 20, 21, 25, 26, 30)]
 # Whose run is on record, in a table.
-GATE = ("broker", "connection", "judge", "rules")
+GATE = ("audit", "broker", "connection", "files", "judge", "rules", "see", "terminals")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.rule}-{m.guard}")

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from acpbridge.agents.roles import LARGEST, Capabilities, load_roles, parse_role, roles_directory
+from acpbridge.agents.roles import (
+    LARGEST,
+    MOST_ROLES,
+    Capabilities,
+    load_roles,
+    parse_role,
+    roles_directory,
+)
 from acpbridge.errors import BridgeError
 
 WHOLE = """\
@@ -127,3 +134,18 @@ def test_0_15_roles_lie_beside_the_users_configuration_and_never_in_a_workspace(
     assert list(found.known) == ["mine"]
     with pytest.raises(BridgeError, match="absolute"):
         roles_directory("config.yaml")
+
+
+def test_of_very_many_roles_the_first_are_read_and_the_rest_is_told(tmp_path: Path) -> None:
+    for number in range(MOST_ROLES + 1):
+        write(tmp_path, f"r{number:03}.md", "---\n---\n")
+    roles = load_roles(tmp_path)
+    assert len(roles.known) == MOST_ROLES
+    assert f"only {MOST_ROLES} of {MOST_ROLES + 1}" in roles.warnings[0]
+
+
+def test_a_directory_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "roles").write_text("a file", encoding="utf-8")
+    roles = load_roles(tmp_path / "roles")
+    assert roles.known == {}
+    assert "cannot be read" in roles.warnings[0]

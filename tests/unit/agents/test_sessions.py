@@ -166,3 +166,20 @@ async def test_1_11_an_agent_that_there_is_not_and_one_too_many_are_told(tmp_pat
             await until(lambda: "prompt wait c" in w.diary.lines)
             assert "limits.maxChildrenPerSession" in await say(agents, "say x")
             assert len(children(w, top)) == 1
+
+
+async def test_1_11_a_call_that_is_cancelled_cancels_the_agents_turn_and_the_session_stays(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        top = await parent(w)
+        async with calling(w, top) as agents:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(say, agents, "wait b")
+                await w.diary.has("prompt wait b")
+                tasks.cancel_scope.cancel()
+            [child] = children(w, top)
+            await w.is_ready(child)
+            assert w.session(child).turn is None
+            assert await say(agents, "say more") == "more"
+            assert children(w, top) == [child]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acpbridge.config import catalogue
-from acpbridge.config.environment import child_environment, forbidden
+from acpbridge.config.environment import child_environment, forbidden, plain_environment
 from acpbridge.model.agents import AgentDefinition, AgentFacts
 from acpbridge.model.keys import AgentId
 
@@ -169,3 +169,17 @@ def test_nothing_else_ever_gets_through(caller: dict[str, str]) -> None:
     for name in found:
         assert name in {"MINE", *OURS} or not forbidden(name)
         assert name in OURS or found[name] == caller[name]
+
+
+def test_of_a_daemon_s_own_environment_only_what_nobody_keeps_secret_is_passed_on() -> None:
+    own = {
+        "PATH": "/bin",
+        "HOME": "/home/x",
+        "LANG": "C.UTF-8",
+        "XDG_RUNTIME_DIR": "/run/x",
+        "ANTHROPIC_API_KEY": "k",
+        "https_proxy": "http://user:password@proxy",
+        "LD_PRELOAD": "/x.so",
+        "ACPBRIDGE_MARK": "m",
+    }
+    assert plain_environment(own) == {"PATH": "/bin", "HOME": "/home/x", "LANG": "C.UTF-8"}

@@ -43,6 +43,16 @@ def test_each_key_is_part_of_the_definition() -> None:
     assert found.facts.asking_mode == "default"
 
 
+def test_the_session_tools_can_be_given_all_at_once() -> None:
+    found = read(WHOLE, tools={"sessions": True}).by_model
+    assert found is not None
+    assert found.tools == ("read_file", *sorted(SESSION_TOOLS, key=_sessions_spawn_first))
+
+
+def _sessions_spawn_first(name: str) -> bool:
+    return name != "sessions_spawn"
+
+
 def test_a_model_alone_has_no_tools() -> None:
     found = read({"kind": "python", "model": "google:gemini"})
     assert found.by_model == ModelAgent("google:gemini")
@@ -107,3 +117,14 @@ def test_an_agent_is_code_or_a_model_or_a_program(runtime: dict[str, Any]) -> No
 def test_the_tools_that_may_be_named_are_those_that_there_are() -> None:
     assert set(SESSION_TOOLS) <= set(CALLS)
     assert not set(SESSION_TOOLS) & set(HOUSE_TOOLS)
+
+
+def test_0_15_one_that_calls_roles_is_told_where_the_users_configuration_is() -> None:
+    """Beside that its roles lie; what calls none is told nothing."""
+    found = read({**WHOLE, "tools": ["read_file", "SubAgent"]}).by_model
+    assert found is not None
+    assert found.config == "c.yaml"
+    assert ModelAgent.read(found.write()) == found
+    plain = read(WHOLE).by_model
+    assert plain is not None
+    assert plain.config == ""

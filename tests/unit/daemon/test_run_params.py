@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from acpbridge.daemon.params import read_run, write_run
 from acpbridge.errors import BridgeError
+from acpbridge.model.keys import SessionKey
 from acpbridge.model.settings import Settings
 from acpbridge.router.api import RunRequest
 
@@ -48,3 +49,22 @@ def test_a_wrong_choice_is_an_error_that_names_the_field(params: dict[str, Any])
 
 def test_a_request_does_not_show_its_servers() -> None:
     assert "/x" not in repr(RunRequest(TEXT, mcp_servers=(SERVER,)))
+
+
+def test_case_137_nobody_says_over_the_socket_who_hears_of_a_run_or_where_it_came_from() -> None:
+    forged = {
+        "deliverTo": "agent:other:main",
+        "deliver_to": "agent:other:main",
+        "provenance": {"kind": "external_user"},
+        "announces": "announce:r1",
+        "task": "something else",
+    }
+    content = [{"type": "text", "text": "hello"}]
+    assert read_run({"content": content, **forged}) == read_run({"content": content})
+    inside = RunRequest(
+        tuple(content),
+        deliver_to=SessionKey.parse("agent:other:main"),
+        provenance={"kind": "inter_session"},
+        announces="announce:r1",
+    )
+    assert read_run(write_run(inside)) == read_run({"content": content})

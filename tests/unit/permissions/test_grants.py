@@ -136,6 +136,7 @@ async def test_g20_a_grant_is_on_record_when_it_is_made_used_and_revoked(tmp_pat
             "grant_revoked",
         ]
         assert (records[0]["lasts"], records[0]["option_id"]) == ("session", "allow")
+        assert [record["picked"] for record in (records[0], records[3])] == ["always", None]
         assert records[1]["decided_by"]["client_id"] == "terminal"
         assert (records[1]["argv"], records[1]["seconds"]) == (["pytest", "-q"], 3600.0)
         assert (records[2]["grant"], records[2]["request_uid"]) == ("q1", "q2")

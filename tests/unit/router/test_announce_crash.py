@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
+from acpbridge.model.sessions import Outcome
 from acpbridge.router.api import RunReceipt
 from acpbridge.store.ledger import Ledger
 from acpbridge.store.records import OutboxEntry
@@ -94,6 +95,11 @@ async def test_case_133_r12_a_parent_hears_once_wherever_the_daemon_is_cut_off(
             async with world(wreck.files) as w:
                 entry = await over(w, child.run_id)
                 again = told(w.diary)
+                run = await w.ledger.run(child.run_id)
+                assert run is not None
+                if again and run.outcome is Outcome.COMPLETED:
+                    # What it said was on disk before it was on record that it is over.
+                    assert [line for line in w.diary.lines if "\n| found-it\n" in line], wreck
         where = str(entry.payload.get("reason") or entry.state)
         found[where] = found.get(where, 0) + 1
         if where == "delivered":

@@ -1,13 +1,18 @@
 """`acpbridge tree` and `acpbridge runs` in the router: whole families, and what became of runs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from acpbridge.config.snapshot import Config
+from acpbridge.config.tools import SessionTools, Tools, Visibility
+from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.keys import agent_id
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome
-from acpbridge.router.look_requests import RunsRequest, TreeRequest
+from acpbridge.router.look_requests import RunsRequest, SessionsRequest, TreeRequest
 from tests.unit.router.test_looks import child
 from tests.unit.router.test_router import ROW, family
 from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
@@ -140,3 +145,35 @@ async def test_every_outcome_of_a_run_is_its_status(tmp_path: Path, outcome: Out
         (row,) = await runs(w)
         assert (row["status"], row["outcome"]) == (outcome, outcome)
         w.turn(receipt.key).outcome = None
+
+
+async def test_case_139_of_what_lies_below_only_that_is_told_which_one_may_see(
+    tmp_path: Path,
+) -> None:
+    """With whole families: a session of another agent's is told, with what it asks."""
+    agents = {
+        agent_id(name): AgentDefinition(id=agent_id(name), command=(name,))
+        for name in ("fake", "other")
+    }
+    tools = Tools(sessions=SessionTools(visibility=Visibility.AGENT))
+    async with world(tmp_path, config=Config(agents=agents, tools=tools)) as w:
+        top = (await w.run("wait", one_shot=False)).key
+        me = (await w.run("wait", one_shot=False)).key
+        await w.diary.has("prompt wait", 2)
+        hidden = (await w.run("ask 1", by=agent_in(top), agent="other")).key
+        await w.questions(1)
+        assert w.session(hidden).record.lineage.parent == top
+        mine = agent_in(me)
+        listed = await w.router.tool(SessionsRequest(), mine)
+        told = [
+            await tree(w, mine),
+            await tree(w, mine, key=str(top)),
+            await runs(w, mine),
+            await runs(w, mine, key=str(top)),
+            listed["sessions"],
+            (await w.router.status(str(top), mine))["sessions"],
+            await w.router.sessions(mine, everything=True),
+        ]
+        assert str(hidden) not in json.dumps(told)
+        assert str(top) in json.dumps(told)
+        assert str(hidden) in json.dumps(await tree(w))

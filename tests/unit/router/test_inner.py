@@ -1,5 +1,6 @@
 """7.4: roles that run inside a run are sessions like any other: key, lineage, outcome, kill."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from acpbridge.agents.registered import Registered
 from acpbridge.agents.roles import Role, Roles
 from acpbridge.agents.subagents import Household, SubAgents
 from acpbridge.config.snapshot import Limits
+from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester
 from acpbridge.model.requesters import Role as Standing
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState
-from acpbridge.router.inner_requests import INNER, InnerRequest, InnerWait
+from acpbridge.router import inner as inner_runs
+from acpbridge.router.inner_requests import INNER, TEXT_LIMIT, InnerRequest, InnerWait
 from acpbridge.runtimes import reported
 from tests.unit.agents.house import Scripted, Tools, manager
 from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
@@ -266,6 +269,35 @@ async def test_only_an_agent_that_runs_here_has_roles_and_only_its_own(tmp_path:
         await refused("no_such_session", w.router.tool(forged, agent_in(top)))
 
 
+async def test_r15_an_agent_that_runs_wild_opens_only_so_many_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inner_runs, "MOST_OPEN", 2)
+    monkeypatch.setattr(inner_runs, "MOST_IN_A_TURN", 3)
+    async with world(tmp_path) as w:
+        first, second = await parent(w), (await w.run("wait b", one_shot=False)).key
+        await w.diary.has("prompt wait b")
+
+        async def opened(by: SessionKey) -> InnerRequest:
+            told = await w.router.tool(InnerRequest(action="open"), agent_in(by))
+            return InnerRequest(action="close", session_key=told["sessionKey"])
+
+        close = await opened(first)
+        await opened(first)
+        await refused("capacity", opened(first))
+        await opened(second)  # another's are not counted
+        # One that was ended makes room, and counts in its turn all the same.
+        await w.router.tool(close, agent_in(first))
+        close = await opened(first)
+        await w.router.tool(close, agent_in(first))
+        await refused("capacity", opened(first))
+        w.agent(first).answer("end_turn")
+        await w.is_ready(first)
+        await w.run("wait again", key=first)
+        await w.diary.has("prompt wait again")
+        await opened(first)
+
+
 async def test_a_role_runs_inside_a_turn_and_nowhere_else(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         receipt, _ = await w.done("say x", one_shot=False)
@@ -308,3 +340,39 @@ async def test_1_7_after_a_restart_no_role_is_left_open(tmp_path: Path) -> None:
         await until(lambda: session.closed)
         await refused("session_closed", w.run("say x", key=session.key))
         assert not w.session(top).closed
+
+
+async def test_what_a_role_says_at_length_is_cut_off_and_no_failure(tmp_path: Path) -> None:
+    class Talkative(Scripted):
+        async def run(self, child: Any, messages: Any) -> Any:
+            answered = await super().run(child, messages)
+            long = answered.answer.model_copy(update={"content": "x" * (TEXT_LIMIT + 1)})
+            return replace(answered, answer=long)
+
+    async with world(tmp_path) as w:
+        top = await parent(w)
+        async with roles_of(w, top, Talkative()) as agents:
+            assert len(await ask(agents, "speak")) == TEXT_LIMIT + 1
+        [key] = inner(w, top)
+        [said] = [e["update"] for e in await w.events(key) if e["type"] == "update"]
+        assert len(said["content"]["text"]) == TEXT_LIMIT
+        [run] = await w.ledger.runs(key)
+        assert run.outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize("code", ["daemon_stopping", "connection_closed"])
+async def test_a_router_that_cannot_be_told_costs_a_role_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setattr(reported, "REPORT_WAIT", 0.01)
+    async with world(tmp_path) as w:
+        top = await parent(w)
+
+        async def call(request: Any) -> dict[str, Any]:
+            if getattr(request, "action", "") in ("end", "close"):
+                raise BridgeError(code, "The daemon is not there.")
+            return await w.router.tool(request, agent_in(top))
+
+        house = Household(Scripted(), registry=Registered(call))
+        async with SubAgents(Caller(str(top), Tools("Read")), house) as agents:
+            assert await ask(agents, "one") == "done"

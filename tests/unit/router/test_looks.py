@@ -204,6 +204,14 @@ def test_what_a_list_does_not_take_is_refused_by_name(params: dict[str, Any], na
     assert caught.value.code == "invalid_params"
 
 
+async def test_a_look_at_what_nobody_used_writes_nothing(tmp_path: Path) -> None:
+    """With every log opened: an empty database is there for each agent."""
+    async with world(tmp_path) as w:
+        (main,) = (await listed(w, messageLimit=5))["sessions"]
+        assert (main["key"], main["stateVersion"], main["messages"]) == (MAIN, 0, [])
+        assert not (tmp_path / "agents").exists()
+
+
 # ---- sessions_history ----
 
 

@@ -112,7 +112,7 @@ async def test_3_4_2_a_row_has_what_one_needs_to_choose_and_no_secret(tmp_path: 
             {
                 "tools": Tools(
                     sessions=SessionTools(visibility=Visibility.ALL),
-                    agent_to_agent=AgentToAgent(allow=("fake", "hel*")),
+                    agent_to_agent=AgentToAgent(allow=("fake", "help*")),
                 )
             },
             "helper",

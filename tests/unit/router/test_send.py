@@ -1,5 +1,6 @@
 """`sessions_send`: a message to a session that exists, and what its sender gets to know."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,7 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.requesters import Requester
-from acpbridge.model.sessions import Lineage, Outcome, SessionRecord, SessionState
-from acpbridge.router import replies
-from acpbridge.router.api import RunReceipt, RunResult
+from acpbridge.model.sessions import Lineage, SessionRecord, SessionState
 from acpbridge.router.send_requests import SendRequest
 from acpbridge.router.turns import INBOX_LIMIT
 from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
@@ -339,17 +338,35 @@ async def test_a_run_that_fails_is_told_as_what_it_is(tmp_path: Path) -> None:
         assert (died["status"], died["errorCode"]) == ("error", "agent_died")
 
 
-async def test_a_run_that_ran_out_of_time_is_a_timeout_and_no_expired_wait() -> None:
-    receipt = RunReceipt(RESEARCH, "r", 0, "research")
-    error = BridgeError("prompt_timeout", "The turn did not end in 5 s.").to_json()
-    told = replies.ended(receipt, RunResult("r", Outcome.TIMED_OUT, None, error), "partly")
-    assert told == {
-        "status": "timeout",
-        "runId": "r",
-        "sessionKey": str(RESEARCH),
-        "error": "The turn did not end in 5 s.",
-        "sentBeforeError": True,
-    }
+async def test_a_run_that_ran_out_of_time_is_a_timeout_and_no_expired_wait(tmp_path: Path) -> None:
+    async with world(tmp_path, config=configured(run_timeout_seconds=1)) as w:
+        by = await peers(w)
+        told = await send(w, by, "busy", session_key=str(RESEARCH))
+        assert told == {
+            "status": "timeout",
+            "runId": told["runId"],
+            "sessionKey": str(RESEARCH),
+            "error": "The turn did not end in 1 s.",
+            "sentBeforeError": True,
+        }
+
+
+async def test_an_agent_chooses_neither_environment_nor_directory_of_another_one(
+    tmp_path: Path,
+) -> None:
+    """Without the look at who sends: `{"PATH": "/evil"} == {}`."""
+    async with world(tmp_path, config=configured()) as w:
+        by = await peers(w)
+        evil = {"env": {"PATH": "/evil", "HOME": "/evil"}, "caller_cwd": "/evil"}
+        await send(w, by, "say a", session_key=str(RESEARCH), **evil)
+        assert w.session(RESEARCH).env == {}
+        assert w.session(RESEARCH).record.cwd == w.cwd
+        # A client that runs outside of every session is as good as a person at the command line.
+        outside = replace(agent_in(MAIN), external=True)
+        await send(w, outside, "say b", session_key=str(WRITER), env={"TOKEN": "secret-value"})
+        assert w.session(WRITER).env == {"TOKEN": "secret-value"}
+        assert {"TOKEN": "secret-value"} in w.learned
+        assert evil["env"] not in w.learned
 
 
 async def test_case_32_what_waits_behind_a_cancelled_turn_is_cancelled_and_its_senders_told(
@@ -474,6 +491,24 @@ async def test_case_137_a_message_goes_on_no_further_than_the_limit(tmp_path: Pa
         how = {"session_key": str(WRITER), "timeout_seconds": 0}
         error = await refused("send_loop", send(w, research, "say x", **how))
         assert "limits.maxHops is 1" in error.message
+
+
+async def test_case_137_a_chain_goes_on_from_what_is_left_of_a_turn(tmp_path: Path) -> None:
+    """Without the memory of the last message: `accepted == send_loop`."""
+    async with world(tmp_path, config=configured()) as w:
+        await send(w, await peers(w), "say a", session_key=str(RESEARCH))
+        await w.is_ready(RESEARCH)
+        how = {"session_key": str(MAIN), "timeout_seconds": 0}
+        error = await refused("send_loop", send(w, agent_in(RESEARCH), "say x", **how))
+        assert "main -> research -> main" in error.message
+        # With a turn that a person began, all begins anew; a client outside has no turns.
+        await w.run("busy", key=RESEARCH)
+        await w.diary.has("prompt busy", 2)
+        assert (await send(w, agent_in(RESEARCH), "say x", **how))["status"] == "accepted"
+        w.agent(RESEARCH).answer("end_turn")
+        await w.is_ready(RESEARCH)
+        outside = replace(agent_in(RESEARCH), external=True)
+        assert (await send(w, outside, "say x", **how))["status"] == "accepted"
 
 
 async def test_case_137_a_chain_goes_on_through_what_was_spawned(tmp_path: Path) -> None:

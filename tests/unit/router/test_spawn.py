@@ -557,6 +557,14 @@ async def test_r7_a_person_takes_up_any_conversation_that_nobody_is_in(tmp_path:
 # ---- What goes wrong later ----
 
 
+@pytest.mark.parametrize("people", [0, 1])
+async def test_r1_a_spawn_that_nobody_could_answer_warns(tmp_path: Path, people: int) -> None:
+    more = {"attended": lambda _key: people}
+    async with agency(tmp_path, more=more) as w:
+        receipt = await spawn(w, "wait", agent_in(await parent(w)))
+        assert ("limits.permissionSeconds" in receipt["note"]) is (people == 0)
+
+
 @pytest.mark.parametrize("starts", ["fail", "fault"])
 async def test_case_143_what_does_not_start_is_accepted_and_then_fails_once(
     tmp_path: Path, starts: str

@@ -360,14 +360,40 @@ async def test_a_wait_ends_when_all_are_over_and_takes_nothing_of_their_completi
         assert "dismissed" not in states.values()
 
 
-async def test_r8_every_end_wakes_a_wait_also_one_before_the_first_event(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "status"),
+    [
+        ("say x", "completed"),
+        ("raise", "failed"),
+        ("crash", "failed"),
+        ("end refusal", "failed"),
+        ("end", "failed"),
+        ("hold", "failed"),
+        ("wait", "cancelled"),
+    ],
+)
+async def test_r8_every_end_wakes_a_wait_also_one_before_the_first_event(
+    tmp_path: Path, task: str, status: str
+) -> None:
     async with world(tmp_path) as w:
         top = await top_of(w)
-        w.runtime.script.starts = "fail"
-        _, run = await spawned(w, top, "say x")
-        answer = await subagents(w, agent_in(top), "wait", taskIds=[run], timeoutSeconds=60)
+        if task == "hold":
+            w.runtime.script.starts = "fail"
+        key, run = await spawned(w, top, task)
+        told: list[dict[str, Any]] = []
+
+        async def wait() -> None:
+            wanted = {"taskIds": [run], "timeoutSeconds": 60}
+            told.append(await subagents(w, agent_in(top), "wait", **wanted))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            if status == "cancelled":
+                await w.router.cancel(str(key), 1.0, OPERATOR)
+        (answer,) = told
         assert answer["reason"] == "completed"
-        assert answer["completed"][0]["status"] == "failed"
+        assert answer["completed"][0]["status"] == status
 
 
 async def test_a_wait_ends_when_a_task_or_one_below_it_needs_a_person(tmp_path: Path) -> None:

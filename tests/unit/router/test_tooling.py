@@ -1,17 +1,20 @@
 """Contract 2.7: which session tools somebody has; what is not given is refused when called."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from acpbridge.config.snapshot import Limits
+from acpbridge.config.snapshot import Config, Limits
+from acpbridge.config.tools import SubagentTools, ToolLists, ToolName, Tools
+from acpbridge.model.agents import AgentDefinition
 from acpbridge.router.claiming import Claim
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.router.toolcall import AgentsRequest
 from acpbridge.router.tooling import CALLS, OF_OPERATORS, Standing, ToolsRequest
 from acpbridge.router.toolset import REQUESTS
 from tests.unit.router.test_router import family
-from tests.unit.router.world import OPERATOR, agent_in, refused, world
+from tests.unit.router.world import FAKE, OPERATOR, agent_in, refused, world
 
 FIVE = {"subagents", "sessions_list", "sessions_history", "sessions_spawn", "agents_list"}
 MAIN = {*CALLS}
@@ -56,6 +59,44 @@ async def test_2_7_a_leaf_is_told_of_no_tool_that_it_lacks_and_refused_each(tmp_
         assert "subagents" in error.hint
 
 
+@pytest.mark.parametrize(
+    ("lists", "gone"),
+    [
+        (
+            ToolLists(deny=("sessions_spawn", "sessions_yield")),
+            {"sessions_spawn", "sessions_yield"},
+        ),
+        (ToolLists(allow=("agents_list",), deny=("agents_list",)), {*CALLS}),
+        (ToolLists(allow=("sessions_send", "subagents")), {*CALLS} - {"subagents"}),
+    ],
+)
+def test_2_7_what_a_person_denies_sub_agents_is_gone_and_allow_only_narrows(
+    lists: ToolLists, gone: set[str]
+) -> None:
+    never = {"sessions_send", "session_status"}
+    below = Standing(1, 3, lists)
+    assert {name for name in CALLS if below.lacks(name) is not None} == gone | never
+    assert {name for name in CALLS if Standing(0, 3, lists).lacks(name) is not None} == set()
+
+
+async def test_2_7_who_has_no_spawn_starts_nothing_by_a_command_either(tmp_path: Path) -> None:
+    """Without `check_run`: it is accepted."""
+    lists = ToolLists(deny=("sessions_spawn",))
+    fake = AgentDefinition(id=FAKE, command=("fake",))
+    tools = Tools(subagents=SubagentTools(tools=lists))
+    async with world(tmp_path, config=Config(agents={FAKE: fake}, tools=tools)) as w:
+        top, child = await family(w, 1)
+        spawn = SpawnRequest(task="say hi", agent_id="fake", runtime="acp", cwd=w.cwd)
+        error = await refused("permission_denied", w.router.tool(spawn, agent_in(child)))
+        assert "tools.subagents.tools" in error.message
+        await refused("permission_denied", w.run("say hi", by=agent_in(child)))
+        await w.run("say hi", by=agent_in(top))
+
+
+def test_every_tool_can_be_named_in_the_lists_and_nothing_else() -> None:
+    assert set(get_args(ToolName)) == set(CALLS)
+
+
 async def test_the_present_limit_decides_and_people_have_no_depth(tmp_path: Path) -> None:
     async with world(tmp_path, limits=Limits(max_depth=1)) as w:
         listed = await w.router.tool(AgentsRequest(), OPERATOR)
@@ -85,3 +126,4 @@ def test_every_call_of_people_is_refused_to_agents() -> None:
 
 # Served to whoever asks, within what they may see; no model is told of them.
 NO_TOOLS = {"tool/tools", "tool/tree", "tool/runs", "tool/ask", "tool/completions"}
+NO_TOOLS |= {"tool/inner", "tool/inner/wait"}

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from acpbridge.model.events import Update
-from acpbridge.runtimes.content import Resource, images_of, resources_of, text_of
+from acpbridge.runtimes.content import (
+    Resource,
+    images_of,
+    instructions_of,
+    resources_of,
+    text_of,
+)
 from acpbridge.runtimes.turn import Turn
 from tests.unit.runtimes.scenarios import Recorder, allow, deny
 
@@ -29,6 +35,17 @@ def test_what_is_not_what_it_says_is_left_out() -> None:
     assert (image.mime_type, image.data) == ("", b"\0\0\0")
     assert text_of(blocks) == "a\nb"
     assert resources_of(blocks) == (Resource("x:y", data=b"\0\0\0"),)
+
+
+def test_what_an_agent_goes_by_is_no_part_of_what_it_is_asked() -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "be brief", "_meta": {"acpbridge": {"instructions": True}}},
+        {"type": "text", "text": "say x", "_meta": {"acpbridge": {"instructions": "yes"}}},
+        {"type": "text", "text": "and y", "_meta": {"acpbridge": []}},
+        {"type": "text", "text": "and z", "_meta": None},
+    ]
+    assert instructions_of(blocks) == "be brief"
+    assert text_of(blocks) == "say x\nand y\nand z"
 
 
 @pytest.mark.parametrize(

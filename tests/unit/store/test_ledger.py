@@ -32,7 +32,8 @@ from acpbridge.model.sessions import (
 from acpbridge.model.settings import Settings
 from acpbridge.redact import Redactor
 from acpbridge.store.ledger import Ledger
-from acpbridge.store.records import OutboxEntry, QuestionRecord
+from acpbridge.store.outbox import Settled
+from acpbridge.store.records import OutboxEntry, QuestionRecord, completion
 
 NOW = "2026-01-02T03:04:05.000Z"
 AGENT = AgentId("codex")
@@ -660,3 +661,88 @@ async def test_g26_the_ledger_has_no_secret_that_an_agent_or_a_person_said(tmp_p
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     assert [path for path in files if secret.encode() in path.read_bytes()] == []
+
+
+async def test_a_run_s_end_and_who_is_to_hear_of_it_are_on_record_together_or_not_at_all(
+    tmp_path: Path,
+) -> None:
+    """R12: no outcome without its completion, wherever the disk refuses."""
+    failing = False
+
+    def faults(point: str) -> None:
+        if failing and point == "ledger.before_commit":
+            raise OSError(errno.ENOSPC, "full")
+
+    run = a_run(new_key(), deliver_to="agent:main:main")
+    entry = completion(run.run_id, run.deliver_to, pulled=False)
+    async with Ledger(tmp_path, faults) as ledger:
+        await ledger.put_run(run)
+        failing = True
+        with pytest.raises(BridgeError):
+            await ledger.finish_run(
+                run.run_id, Outcome.COMPLETED, "end_turn", None, NOW, delivery=entry
+            )
+        failing = False
+        found = await ledger.run(run.run_id)
+        assert found is not None
+        assert found.outcome is None
+        assert await ledger.outbox() == []
+        for _ in range(2):
+            await ledger.finish_run(
+                run.run_id, Outcome.COMPLETED, "end_turn", None, NOW, delivery=entry
+            )
+        assert await ledger.outbox() == [entry]
+        assert await ledger.outbox(address="agent:main:main") == [entry]
+        assert await ledger.outbox(address="agent:other:main") == []
+
+
+async def test_r11_a_start_owes_a_completion_of_each_run_that_it_ends_if_somebody_is_to_hear(
+    tmp_path: Path,
+) -> None:
+    heard = a_run(new_key(), deliver_to="agent:main:main")
+    pulled = a_run(new_key(), deliver_to="agent:main:main", pulled=True)
+    unheard = a_run(new_key())
+    async with Ledger(tmp_path) as ledger:
+        for run in (heard, pulled, unheard):
+            await ledger.put_run(run)
+        await ledger.recover(NOW)
+        expected = [
+            completion(heard.run_id, heard.deliver_to, pulled=False),
+            completion(pulled.run_id, pulled.deliver_to, pulled=True),
+        ]
+        assert await ledger.outbox() == expected
+        await ledger.recover(NOW)
+        assert await ledger.outbox() == expected
+
+
+async def test_a_delivery_takes_each_step_once_and_no_other_one(tmp_path: Path) -> None:
+    entry = completion("r1", "agent:main:main", pulled=False)
+    async with Ledger(tmp_path) as ledger:
+        assert await ledger.put_outbox(entry)
+        assert await ledger.settle_outbox(Settled(entry.id, ("pending",), "sent"))
+        assert not await ledger.settle_outbox(Settled(entry.id, ("pending",), "sent"))
+        assert not await ledger.settle_outbox(Settled("unknown", ("pending",), "sent"))
+        step = Settled(entry.id, ("sent",), "blocked", {"reason": "x"}, address="agent:b:main")
+        assert await ledger.settle_outbox(step)
+        found = await ledger.delivery(entry.id)
+        assert found is not None
+        assert (found.state, found.payload, found.address) == (
+            "blocked",
+            {"reason": "x"},
+            "agent:b:main",
+        )
+        assert await ledger.outbox(address="agent:b:main", states=("blocked",)) == [found]
+        assert await ledger.delivery("unknown") is None
+
+
+async def test_what_a_run_was_asked_is_kept_in_short_and_without_secrets(tmp_path: Path) -> None:
+    secret = "sk-ant-api03-" + "a1B2" * 12
+    task = "x" * 480 + secret
+    async with Ledger(tmp_path, redact=Redactor([]).value) as ledger:
+        run = a_run(new_key(), task=task)
+        await ledger.put_run(run)
+        found = await ledger.run(run.run_id)
+    assert found is not None
+    assert len(found.task) <= 500
+    assert "sk-ant" not in found.task
+    assert b"sk-ant" not in (tmp_path / "state.db").read_bytes()

@@ -26,11 +26,14 @@ async def external(w: World, key: str = MAIN) -> Requester:
 
 @asynccontextmanager
 async def talking(
-    reach: Callable[[], Awaitable[RouterApi]], who: Requester, cwd: str = "", pace: float = 5.0
+    reach: Callable[[], Awaitable[RouterApi]],
+    who: Requester,
+    caller: Caller = Caller(),  # noqa: B008 - frozen
+    pace: float = 5.0,
 ) -> AsyncIterator[tuple[ClientSession, list[Any]]]:
     """Have a client talk to a face; yield it with what it is notified of."""
     here, there = memory_pair()
-    face = Face(reach, Caller(cwd), who, pace)
+    face = Face(reach, caller, who, pace)
     heard: list[Any] = []
 
     async def hear(message: Any) -> None:
@@ -51,12 +54,12 @@ async def talking(
 
 @asynccontextmanager
 async def client(
-    w: World, who: Requester, pace: float = 5.0
+    w: World, who: Requester, pace: float = 5.0, **env: str
 ) -> AsyncIterator[tuple[ClientSession, list[Any]]]:
     """Have a client talk to the router of a world."""
 
     async def reach() -> RouterApi:
         return w.router
 
-    async with talking(reach, who, w.cwd, pace) as found:
+    async with talking(reach, who, Caller(w.cwd, env), pace) as found:
         yield found

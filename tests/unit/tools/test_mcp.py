@@ -87,6 +87,14 @@ async def test_a_child_is_the_clients_whatever_it_says(tmp_path: Path) -> None:
         assert w.session(key).record.cwd == w.cwd
 
 
+async def test_the_secrets_of_a_clients_environment_are_known(tmp_path: Path) -> None:
+    """Without `external` where they are learned: they stand in the log as an agent says them."""
+    async with world(tmp_path) as w, client(w, await external(w), TOKEN="s3cret") as (session, _):
+        arguments = {"task": "say hi", "runtime": "acp", "agentId": "fake"}
+        await session.call_tool("sessions_spawn", arguments)
+        assert {"TOKEN": "s3cret"} in w.learned
+
+
 async def test_progress_is_told_to_who_wants_it_and_a_cancel_ends_the_wait_alone(
     tmp_path: Path,
 ) -> None:
