@@ -17,6 +17,7 @@ WALL = frozenset({"time", "time_ns", "now", "utcnow", "today", "wall", "boot_tim
 OF = {"time": {"time"}, "now": {"datetime"}, "utcnow": {"datetime"}, "today": {"date", "datetime"}}
 
 ALLOWED = {
+    "agents/spawning.py": "when a message was written, to be shown",
     "app/opening.py": "when the turns of an earlier daemon were ended, to be shown",
     "app/setup.py": "when the daemon was started, to be shown",
     "cli/moments.py": "an event that the daemon could not date, to be shown",
@@ -26,11 +27,15 @@ ALLOWED = {
     "permissions/audit.py": "when it was decided, to be shown",
     "permissions/broker.py": "when it was asked, and until when, to be shown",
     "permissions/grants.py": "when it was granted, and until when, to be shown",
+    "router/announce.py": "ages of completions that nobody could be told, from record to record",
+    "router/families.py": "runs of the last day, to be shown",
     "router/house_team.py": "how long work that was handed over takes, to be shown",
     "router/inbox.py": "when an item moved, to be shown",
     "router/keeping.py": "ages of days, less the jumps that the clock may have made",
+    "router/listing.py": "sessions that were used lately, to be shown",
     "router/life.py": "an agent names its files by the minute; no wait is longer than one",
     "router/services.py": "when something happened, to be shown",
+    "router/subagents.py": "tasks that ended lately, to be shown",
     "store/lines.py": "when an event happened, to be shown",
 }
 
