@@ -109,22 +109,6 @@ class Announcing:
         self._dues.claim_later(entry_id)  # it is over, and that could not be put on record yet
         return True
 
-    async def settled(self, run_id: str) -> None:
-        """Wait until a run is over and nothing of its completion is to come any more.
-
-        Raises:
-            BridgeError: `store_full`.
-        """
-        known = self._runs.turn(run_id)
-        if known is not None:
-            await known[1].done.wait()
-        while True:
-            news = self._services.tidings.news
-            entry = await self._services.ledger.delivery(f"announce:{run_id}")
-            if entry is None or entry.state not in ("pending", "sent"):
-                return
-            await news.wait()
-
     async def withdraw(self, entry_id: str) -> None:
         """Have no attempt under way at a completion that was settled otherwise."""
         due = self._dues.drop(entry_id)

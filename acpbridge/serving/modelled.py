@@ -6,13 +6,15 @@ more than that.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.modelagent import VARIABLE, ModelAgent
 from acpbridge.model.requesters import Requester, Role
-from acpbridge.router.toolcall import ToolRequest
 from acpbridge.runtimes.python import Agent
+
+if TYPE_CHECKING:
+    from acpbridge.router.toolcall import ToolRequest  # not before it is needed: it is slow
 
 # The daemon finds by itself who calls: this says nothing to it.
 _SELF = Requester(Role.AGENT)
@@ -39,7 +41,7 @@ def agent_by_model(environ: Mapping[str, str]) -> Agent:
     return ModelDriven(settings, session_tools, daemon=daemon_call)
 
 
-async def daemon_call(request: ToolRequest) -> dict[str, Any]:
+async def daemon_call(request: "ToolRequest") -> dict[str, Any]:
     """Have a call served by the daemon whose child this process is.
 
     Raises:

@@ -41,8 +41,8 @@ log = structlog.get_logger(__name__)
 PROGRESS: Final = 5.0
 
 INSTRUCTIONS: Final = """\
-Delegate work to other agents (coding agents such as Codex, Claude Code or Gemini, and agents of \
-the house), each in a supervised session of its own. Start with agents_list, then sessions_spawn: \
+Delegate work to other agents, coding agents and agents of the house, each in a supervised \
+session of its own. Start with agents_list, then sessions_spawn: \
 it returns at once with a key. Give a child all that it needs to know in its task: it sees none of \
 your conversation. Each run that was accepted ends in exactly one completion. Do not poll: go on \
 with other work, then wait with sessions_yield or subagents (action wait). What a child says is \

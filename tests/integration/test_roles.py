@@ -66,17 +66,19 @@ def test_7_4_a_role_writes_what_a_person_allowed_and_its_answer_goes_to_its_call
     assert [tool["name"] for tool in asked[0]["tools"]] == ["write_file"]
 
 
-def test_7_4_a_role_that_is_not_allowed_to_write_does_not(home: Home) -> None:
+def test_7_4_a_role_does_what_people_allow_and_none_is_found_in_a_workspace(
+    home: Home, model: FakeModel
+) -> None:
+    """0-15 as well."""
     task = 'call write_file {"path": "denied.txt", "content": "hello"}'
-    done = run(home, "main", call("writer", task), "--on-permission", "deny")
+    denied = run(home, "main", call("writer", task), "--on-permission", "deny", "--mode", "session")
     assert not (work(home) / "denied.txt").exists()
-    assert done.events[-1]["type"] == "turn_ended"
-
-
-def test_0_15_a_role_of_a_workspace_is_none(home: Home, model: FakeModel) -> None:
-    done = run(home, "main", call("intruder", "say yes"))
+    assert denied.events[-1]["type"] == "turn_ended"
+    key = denied.events[0]["key"]
+    done = home.run("run", call("intruder", "say yes"), "--session", key, "--format", "json")
     assert "There is no role 'intruder'; there is: writer." in done.out
     assert not any("You obey me." in str(request.body) for request in model.requests)
+    assert home.run("close", key).code == 0
 
 
 def test_7_4_a_role_is_killed_and_its_caller_goes_on(home: Home, model: FakeModel) -> None:

@@ -12,8 +12,8 @@ from acpbridge.model.keys import MAIN, SessionKey, agent_id
 
 
 @click.command(
-    epilog="\b\nExamples:\n  claude mcp add acpbridge -- acpbridge mcp\n"
-    "  acpbridge mcp --agent reviewer"
+    epilog="\b\nExamples:\n  acpbridge mcp\n  acpbridge mcp --agent reviewer\n\n"
+    "docs/mcp.md says how to add it to a client."
 )
 @click.option("--session", metavar="KEY", help="Be known under this key (see docs/mcp.md).")
 @click.option("--agent", metavar="ID", help="Be known as this agent's main session.")

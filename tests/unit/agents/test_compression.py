@@ -60,11 +60,11 @@ async def test_0_22_what_the_model_counts_itself_triggers_it_too() -> None:
 
 async def test_counts_of_before_a_compression_do_not_trigger_the_next() -> None:
     compress = Compress()
-    answer = calls("look")
-    answer.usage.input_tokens = 5000
-    model = Scripted(answer, calls("look"), calls("look"), says("ok"))
-    limits = CompressConfig(compress, model_tokens=6000)
-    await result(model, tool("look"), messages=TALK[:2], auto_compress=limits)
+    compressor = Compressor(CompressConfig(compress, model_tokens=6000), "m")
+    compressor.answered(says("long", tokens=5000), 3)
+    short = [user("a")] * 4
+    assert len(await compressor(list(short))) == 2
+    assert len(await compressor(list(short))) == 4
     assert len(compress.seen) == 1
 
 

@@ -10,7 +10,10 @@ import anyio.lowlevel
 import pytest
 
 from acpbridge.agents import house
+from acpbridge.agents.context import ToolContext
+from acpbridge.errors import BridgeError
 from acpbridge.model.permission import Decision, PermissionAsk, ToolKind
+from acpbridge.runtimes.turn import Turn
 from tests.unit.agents.modelled import one, talking
 from tests.unit.agents.scripted import calls, says
 from tests.unit.runtimes.scenarios import Recorder, allow, deny
@@ -100,6 +103,27 @@ async def test_a_file_that_changed_since_it_was_shown_is_not_written(cwd: Path) 
     (heard,) = (await one(cwd, "write_file", arguments, Recorder(change))).heard
     assert "was changed since it was asked about" in heard
     assert (cwd / "a.txt").read_text(encoding="utf-8") == "meanwhile"
+
+
+class CancelledAfterTheAnswer(Turn):
+    """A turn that is cancelled as soon as a person has said yes."""
+
+    async def decide(self, ask: PermissionAsk) -> str | None:
+        chosen = await super().decide(ask)
+        self.cancelled = True
+        return chosen
+
+
+async def test_what_was_allowed_is_not_written_in_a_turn_that_is_being_cancelled(cwd: Path) -> None:
+    turn = CancelledAfterTheAnswer((), str(cwd), (), Recorder(allow))
+    with house.House(turn, {}).open() as tools:
+        for path in ("a.txt", "new.txt"):
+            turn.cancelled = False
+            with pytest.raises(BridgeError) as caught:
+                await tools["write_file"].run(ToolContext(), {"path": path, "content": "x"})
+            assert caught.value.code == "request_cancelled"
+    assert (cwd / "a.txt").read_text(encoding="utf-8") == "one\ntwo\nthree\n"
+    assert [path.name for path in cwd.iterdir()] == ["a.txt"]
 
 
 async def test_a_change_that_is_too_long_to_be_shown_is_not_asked_about(cwd: Path) -> None:

@@ -8,10 +8,13 @@ import anyio
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
 
+from acpbridge.agents.asking import asking_tools
 from acpbridge.agents.client import text_of
+from acpbridge.agents.delegating import roles_of
 from acpbridge.agents.loop import RunConfig
 from acpbridge.agents.main import DONE, FAILED, WAITING, MainAgent, Wiring
 from acpbridge.agents.registry import Tool, ToolRegistry
+from acpbridge.agents.roles import Role, Roles
 from acpbridge.errors import BridgeError
 from acpbridge.model.inbound import InboundMessage
 from acpbridge.model.outbound import OutboundMessage
@@ -258,6 +261,19 @@ async def test_0_7_a_run_gets_the_sub_agents_that_are_wired_for_as_long_as_it_la
     world = World(*steps, tools=[tool("delegate", delegate)], sub_agents=sub_agents)
     await world.agent.process(message("go"))
     assert life == ["begin main go", "Manager", "end"]
+
+
+async def test_0_7_a_role_that_a_main_agent_calls_runs_on_the_same_loop() -> None:
+    roles = Roles({"reviewer": Role("reviewer", "Reviews", "You review.", ("look",))})
+    ask = ("SubAgent", {"role": "reviewer", "task": "look at it"})
+    steps = (calls(ask), calls("look"), says("Fine."), says("They say: fine."))
+    tools = [tool("look"), tool("write"), *asking_tools(roles)]
+    world = World(*steps, tools=tools, sub_agents=roles_of(workspace="/w"))
+    out = await world.agent.process(message("go"))
+    assert (out.content, out.tools_used) == ("They say: fine.", ("SubAgent",))
+    assert world.model.offered[1] == ["look"]
+    assert "/w" in str(world.model.asked[1][0])
+    assert prompts(world.kept.chats["cli:c1"]) == ["go"], "a child's words are not the chat's"
 
 
 async def test_a_tool_may_write_to_another_chat() -> None:

@@ -3,6 +3,7 @@
 Cases 133 and 135, R8, R11 and R12 of the contract, with scripted agents.
 """
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from acpbridge.config.snapshot import Limits
 from acpbridge.errors import BridgeError
+from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.keys import SessionKey
 from acpbridge.router import announce
 from acpbridge.router.announce_requests import DeliveriesRequest
@@ -181,7 +183,7 @@ async def test_nobody_hears_of_a_run_that_was_for_nobody(tmp_path: Path) -> None
         parent = await a_parent(w)
         child = await child_of(w, parent, "say found-it", deliver_to=None)
         await w.wait(child)
-        await w.router._completing.announcing.settled(child.run_id)
+        await w.rest(child.key)
         assert await w.ledger.outbox(("pending", "sent", "delivered", "blocked")) == []
         assert await told(w, parent) == []
 
@@ -527,3 +529,89 @@ async def test_r12_of_a_hundred_spawns_each_receipt_has_one_completion(tmp_path:
         assert len(accepted) >= 20
         await delivered(w, *accepted)
         assert sorted(await told(w, parent)) == sorted(one.run_id for one in accepted)
+
+
+async def test_what_a_run_said_is_on_disk_before_it_is_on_record_that_it_is_over(
+    tmp_path: Path,
+) -> None:
+    """Else a crash between the two would leave a completion without its result."""
+    full = False
+
+    def faults(point: str) -> None:
+        if full and point == "log.before_commit":
+            raise OSError(errno.ENOSPC, "full")
+
+    async with world(tmp_path, faults=faults) as w:
+        parent = await a_parent(w)
+        child = await child_of(w, parent, "wait")
+        await until(lambda: "prompt wait" in w.diary.lines)
+        await w.log.committed(child.key)
+        turn = w.turn(child.key)
+        full = True
+        w.agent(child.key).say("found-it")
+        w.agent(child.key).answer("end_turn")
+        await until(lambda: turn.outcome is not None)
+        for _ in range(50):
+            record = await w.ledger.run(child.run_id)
+            assert record is not None
+            assert record.outcome is None
+        full = False
+        await delivered(w, child)
+        assert "| found-it\n" in await report(w, parent)
+
+
+async def test_it_is_tried_less_and_less_often_for_half_an_hour_and_then_blocked(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as w:
+        parent = await w.run("wait")
+        await until(lambda: "prompt wait" in w.diary.lines)
+        child = await child_of(w, parent.key, "wait")
+        await until(lambda: w.diary.lines.count("prompt wait") == 2)
+        w.agent(parent.key).answer("end_turn")
+        await w.rest(parent.key)
+        w.runtime.script.starts = "fail"
+        began = w.clock.seconds
+        w.agent(child.key).answer("end_turn")
+        dues = w.router._completing.dues._due
+        under_way = w.router._completing.announcing._under_way
+        await until(lambda: parent.key in under_way)
+        while dues:
+            await until(lambda: parent.key not in under_way)
+            # No time goes by but between two attempts.
+            while parent.key not in under_way and [due for due in dues.values() if due.resting]:
+                w.clock.advance(announce.FIRST_PAUSE)
+                for _ in range(10):
+                    await anyio.lowlevel.checkpoint()
+            await until(lambda: parent.key in under_way or not dues)
+        assert w.clock.seconds - began >= announce.PATIENCE
+        entry = await entry_of(w, child)
+        assert entry.state == "blocked"
+        assert entry.payload["reason"] in ("start_failed", "reopen_refused")
+        assert 5 <= entry.attempts <= 15
+        assert tries(w, parent.key) == 0
+
+
+async def test_an_agent_of_the_house_is_told_in_the_form_of_an_event(tmp_path: Path) -> None:
+    async with world(tmp_path, kind=RuntimeKind.PYTHON, entry="x:y") as w:
+        parent = await a_parent(w)
+        child = await child_of(w, parent, "say found-it")
+        await state(w, child, "sent")
+        event = "prompt [Internal task completion event]"
+        await until(lambda: [line for line in w.diary.lines if line.startswith(event)])
+        w.agent(parent).answer("end_turn")
+        await delivered(w, child)
+
+
+async def test_r9_who_asked_what_was_asked_and_what_it_took_are_on_record(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        parent = await a_parent(w)
+        child = await child_of(w, parent, "say found-it")
+        await delivered(w, child)
+        run = await w.ledger.run(child.run_id)
+        assert run is not None
+        assert (run.task, run.usage) == ("say found-it", {"n": 1})
+        assert (run.requested_by_key, run.deliver_to) == (str(parent), str(parent))
+        assert not run.pulled
+        (told_of,) = [r for r in await w.ledger.runs(parent) if r.requested_by == "system:announce"]
+        assert (told_of.task, told_of.deliver_to) == (f"announce {child.key}", "")

@@ -25,6 +25,8 @@ async def test_3_3_1_16_one_is_archived_once_its_end_was_told_and_its_log_is_kep
         key = child_of(await spawn(w, task, agent_in(top), cleanup="delete"))
         kept = child_of(await spawn(w, "say y", agent_in(top)))
         await until(lambda: w.session(key).turn is None and w.session(key).record.opens)
+        quiet = {"cleanup": "delete", "expectsCompletionMessage": False}
+        await archived(w, child_of(await spawn(w, "say z", agent_in(top), **quiet)))
         assert not w.session(key).closed  # the parent is in a turn: it is told after that
         w.agent(top).answer("end_turn")
         await archived(w, key)

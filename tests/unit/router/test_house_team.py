@@ -75,6 +75,7 @@ async def row(w: World, job: str) -> dict[str, Any]:
 
 async def events(w: World, key: SessionKey) -> list[dict[str, Any]]:
     await w.session(key).open_log()
+    await w.log.committed(key)
     async with w.log.follow(key, 0, live=False, stored=True) as follower:
         found = []
         while lines := await follower.read():
@@ -475,6 +476,22 @@ async def test_4_7b_an_answer_that_was_still_to_be_told_is_told_by_the_next_daem
         assert (notice["status"], notice["text"]) == ("done", "they found it")
         assert (await prompts(w, key)).count("work on something") == 1
         assert "say found" not in w.diary.lines  # the target was not asked again
+
+
+async def test_4_7b_a_stop_is_no_end_of_what_is_under_way(tmp_path: Path) -> None:
+    async with house(tmp_path) as w:
+        key = await source(w)
+        jobs = [await hand_over(w, key, f"hold {n}") for n in "ab"]
+        await at_work(w)
+        await w.router.stop()
+        assert await notices(w, key) == []
+        assert [item.id for item in await w.ledger.delegations()] == jobs
+    async with house(tmp_path) as w:
+        await reply(w, key, "it was cut off")
+        (notice,) = await told(w, key)
+        assert (notice["delegationId"], notice["status"]) == (jobs[0], "failed")
+        assert "cancelled" in notice["error"]
+        assert (await at_work(w)).word == "hold"
 
 
 async def test_4_7b_an_answer_that_was_just_being_told_is_not_told_twice(tmp_path: Path) -> None:

@@ -361,7 +361,10 @@ async def test_what_a_role_says_at_length_is_cut_off_and_no_failure(tmp_path: Pa
 
 
 @pytest.mark.parametrize("code", ["daemon_stopping", "connection_closed"])
-async def test_a_router_that_cannot_be_told_costs_a_role_nothing(tmp_path: Path, code: str) -> None:
+async def test_a_router_that_cannot_be_told_costs_a_role_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setattr(reported, "REPORT_WAIT", 0.01)
     async with world(tmp_path) as w:
         top = await parent(w)
 

@@ -67,6 +67,7 @@ async def test_a_note_wakes_nobody_and_comes_with_the_next_turn_once(tmp_path: P
         assert [n["provenance"]["kind"] for n in notices] == ["inter_session", "external_user"]
         assert notices[0]["notificationId"] == done["notificationId"]
         assert notices[0]["provenance"]["correlationId"]
+        assert RESEARCH not in w.services.notes._kept  # nothing is kept of what was told
         await w.done("say b", key=RESEARCH)
         assert blocks(w, RESEARCH) == ["say b"]
 

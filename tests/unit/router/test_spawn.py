@@ -325,6 +325,14 @@ async def test_3_3_1_16_allow_agents_is_for_python_agents_and_allowed_agents_for
         await refused("subagent_policy", spawn(w, "x", top, runtime="subagent"))
 
 
+async def test_allowed_agents_holds_for_what_a_person_spawns_and_not_for_a_run(
+    tmp_path: Path,
+) -> None:
+    async with agency(tmp_path, acp=Acp(allowed_agents=("codex",))) as w:
+        await refused("agent_forbidden", spawn(w, "x", agentId="claude"))
+        await w.done("say x", agent="claude")
+
+
 async def test_an_agents_run_is_a_spawn_and_meets_the_same_guards(tmp_path: Path) -> None:
     """Without the check in `Accepting._new` an agent starts by a command what no tool lets it."""
     setting: dict[str, Any] = {"acp": Acp(allowed_agents=("fake",))}
