@@ -45,7 +45,7 @@ def child_of(home: Home, key: str, words: str) -> str:
     done = home.run_inside(inside, "run", words, "--agent", "fake", "--detach")
     assert done.code == 0, done
     child = done.out.strip()
-    until(lambda: (home.row(child)["turn"] or {}).get("startedAt"))
+    until(lambda: any(p["role"] == "agent" for p in home.row(child)["processes"]))
     return child
 
 
