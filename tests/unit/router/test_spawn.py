@@ -212,6 +212,23 @@ async def test_a_person_need_not_say_what_an_agent_is(
         assert w.session(child_of(receipt)).record.lineage.parent is None
 
 
+async def test_a_person_may_spawn_the_demo_without_a_configuration(tmp_path: Path) -> None:
+    """The lists of who may start whom are for agents; a person spawns what `run` runs."""
+    async with agency(tmp_path) as w:
+        receipt = await spawn(w, "hello", agentId="demo")
+        assert child_of(receipt).agent == "demo"
+
+
+async def test_a_person_who_names_no_agent_is_told_to_and_not_of_one_called_main(
+    tmp_path: Path,
+) -> None:
+    async with agency(tmp_path) as w:
+        request = SpawnRequest.read({"task": "x", "callerCwd": w.cwd})
+        error = await refused("target_agent_required", w.router.tool(request, OPERATOR))
+        assert "main" not in error.message
+        assert "--agent" in error.hint
+
+
 ONLY = Delegation(allow_agents=("writer",))
 ALL = Delegation(allow_agents=("*",))
 NAMED = Delegation(require_agent_id=True)
