@@ -225,7 +225,8 @@ class Spawning:
         found = config.agents.get(own)
         if found is not None:
             return found
-        if parent is not None:
+        # A client that the bridge does not run is of an agent that there need not be.
+        if parent is not None and parent.record.runtime != EXTERNAL:
             return parent.definition
         hint = "Name it (--agent, agentId), or set acp.defaultAgent in config.yaml."
         raise BridgeError("target_agent_required", "Nothing says which agent is meant.", hint=hint)

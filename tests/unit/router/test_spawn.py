@@ -13,6 +13,7 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome, SessionState
 from acpbridge.router.api import RestartRequest
+from acpbridge.router.claiming import Claim
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.runtimes.base import New, Resume
 from tests.unit.router.spawning import agency, child_of, parent, spawn
@@ -227,6 +228,14 @@ async def test_a_person_who_names_no_agent_is_told_to_and_not_of_one_called_main
         error = await refused("target_agent_required", w.router.tool(request, OPERATOR))
         assert "main" not in error.message
         assert "--agent" in error.hint
+
+
+async def test_a_client_of_no_configured_agent_is_told_to_name_one(tmp_path: Path) -> None:
+    """Else it hears that its own key, which no agent is behind, is one that speaks ACP."""
+    async with agency(tmp_path) as w:
+        outside = await w.router.claimed(OPERATOR, Claim(key="agent:main:main", cwd=w.cwd))
+        request = SpawnRequest.read({"task": "x", "callerCwd": w.cwd})
+        await refused("target_agent_required", w.router.tool(request, outside))
 
 
 ONLY = Delegation(allow_agents=("writer",))
