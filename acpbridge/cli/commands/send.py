@@ -9,7 +9,7 @@ import click
 from acpbridge.cli import options
 from acpbridge.cli.caller import directory, environment
 from acpbridge.cli.keys import short
-from acpbridge.cli.output import lines, print_json, say
+from acpbridge.cli.output import fail, lines, print_json, say
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import paths
 from acpbridge.cli.tables import shown
@@ -19,6 +19,7 @@ from acpbridge.errors import (
     EXIT_OK,
     EXIT_TIMEOUT,
     TABLE,
+    BridgeError,
 )
 from acpbridge.model.display import visible
 
@@ -112,6 +113,9 @@ def _show(told: dict[str, Any]) -> None:
         say("the session is told with its next turn")
     else:
         said = told.get("error") or told.get("message") or "the turn was cancelled"
+        if status == "error" and told.get("errorCode") in TABLE:
+            fail(BridgeError(told["errorCode"], said))
+            return
         for line in lines(f"{key}: {said}"):
             say(line)
 
