@@ -124,9 +124,7 @@ class Accepting:
     async def _accept(
         self, request: RunRequest, requester: Requester, key: str, action: Action
     ) -> RunReceipt:
-        if requester.role is not Role.AGENT or requester.external:
-            # An agent of ours has no secret that its own session's caller did not have; what it
-            # calls one would only be blacked out where others must be able to read.
+        if _brings_secrets(request, requester):
             self._around.learn(request.env)
             for name, value in server_values(request.mcp_servers):
                 self._around.learn({name: value})
@@ -371,6 +369,17 @@ class Accepting:
         live = [s for s in self._directory.visible(requester) if s.live or s is session]
         warnings = tuple(w for w in view.shared_directories(live) if str(session.key) in w)
         return RunReceipt(session.key, run.run_id, after, str(session.key.agent), warnings)
+
+
+def _brings_secrets(request: RunRequest, requester: Requester) -> bool:
+    """Tell whether an environment is that of somebody outside, whose secrets are to be learnt.
+
+    An agent of ours has no secret that its own session's caller did not have; what it calls one
+    would only be blacked out where others must be able to read. What the daemon begins by itself,
+    on whose behalf ever, hands on the environment of a session, which an agent may have chosen.
+    """
+    outside = requester.external and not request.independent
+    return outside or requester.role not in (Role.AGENT, Role.SYSTEM)
 
 
 def _not_admitted(session: Session) -> BridgeError:

@@ -127,6 +127,19 @@ async def test_a_person_s_message_is_a_prompt_like_any_other(tmp_path: Path) -> 
         assert event["provenance"]["targetSessionKey"] == str(RESEARCH)
 
 
+async def test_a_person_s_message_makes_no_secret_of_what_an_agent_called_one(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path, config=configured()) as w:
+        by = await peers(w)
+        chosen = {"MY_TOKEN": "a-word-that-others-must-read"}
+        receipt = await w.run("say one", by=by, one_shot=False, env=chosen)
+        done = await send(w, OPERATOR, "say two", session_key=str(receipt.key), env={"A": "b"})
+        assert done["reply"] == "two"
+        assert w.session(receipt.key).env == chosen
+        assert not any("MY_TOKEN" in known for known in w.learned)
+
+
 @pytest.mark.parametrize("name", ["message", "SendMessage", "content", "text"])
 def test_the_message_has_four_names_and_one_at_a_time(name: str) -> None:
     assert SendRequest.read({name: " x ", "agentId": "a"}).message == " x "
