@@ -5,7 +5,6 @@ behind ends with the session. Above are the tools of an agent that is defined by
 """
 
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,9 @@ import anyio
 from anyio.abc import Process
 
 from acpbridge.errors import BridgeError
+from acpbridge.transport.helpers.kernel import Process as Row
+from acpbridge.transport.helpers.kernel import read_process, tree_of
+from acpbridge.transport.helpers.killing import ROUND_PAUSE, KillLoop
 from acpbridge.transport.pipes import PipeReader
 
 # What it has written before its end is in the pipe by then; who else holds the pipe open, a server
@@ -41,7 +43,7 @@ class Ran:
 async def run_command(
     argv: Sequence[str], *, cwd: str, env: Mapping[str, str], seconds: float, most: int
 ) -> Ran:
-    """Run a command without a shell and without input; cancelled or out of time, end its group.
+    """Run a command without a shell and without input; cancelled or out of time, end its tree.
 
     Args:
         argv: the program, looked up on the PATH of `env`, and its arguments.
@@ -60,6 +62,7 @@ async def run_command(
     said = PipeReader(read)
     try:
         process = await _start(argv, cwd, env, write)
+        top = read_process(process.pid)
         ended = False
         try:
             with anyio.move_on_after(seconds):
@@ -67,7 +70,7 @@ async def run_command(
                 ended = True
         finally:
             with anyio.CancelScope(shield=True):
-                await _end(process)
+                await _end(process, top)
     finally:
         await said.aclose()
     return Ran(process.returncode if ended else None, heard.text(), heard.left_out)
@@ -101,13 +104,23 @@ async def _follow(process: Process, said: PipeReader, heard: "_Heard") -> None:
         tasks.cancel_scope.cancel()
 
 
-async def _end(process: Process) -> None:
-    """End what still runs of a command; by its pid only as long as that is certainly its own."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with anyio.move_on_after(LAST_WORDS):
-            await process.wait()
+async def _end(process: Process, top: Row | None) -> None:
+    """End what still runs of a command that did not end by itself."""
+    if process.returncode is not None or top is None:
+        return
+    loop = KillLoop(lambda: _living(top))
+    while not loop.round():  # noqa: ASYNC110 -- no event tells when a process is gone
+        await anyio.sleep(ROUND_PAUSE)
+    with anyio.move_on_after(LAST_WORDS):
+        await process.wait()
+
+
+def _living(top: Row) -> list[Row]:
+    """Return what lives of a command's tree; nobody, where its number is another's by now."""
+    now = read_process(top.pid)
+    if now is None or now.start_ticks != top.start_ticks:
+        return []
+    return [*([now] if now.alive else []), *tree_of(top.pid)]
 
 
 class _Heard:

@@ -1,4 +1,4 @@
-"""3-1.3 with real MCP clients: the TypeScript SDK and the inspector list and call every tool."""
+"""Real MCP clients list and call every tool: the TypeScript SDK and the inspector (3-1.3)."""
 
 import json
 import os

@@ -26,6 +26,8 @@ OTHERWISE = {
     "cli": "what a command prints or exports is a person's, who sees whether it worked",
     "edge/stdio.py": "the process of an editor's face, not the daemon's",
     "agents/demo.py": "an agent that ships, in a process of its own",
+    "agents/main.py": "a channel of the program that the agent lives in",
+    "tools/wire.py": "stdio of a server that a client started, a process of its own",
     "checking": "a trial of an agent by `doctor`",
     "transport/helpers": "guard, keeper and shim: processes of their own, killed in their tests",
     "transport/line.py": "orders to the keeper: see tests/integration/test_child.py",
@@ -113,6 +115,8 @@ WITHIN = {
     ("store/database.py", "_prepare"): "passes `store.create`",
     ("store/database.py", "_columns"): "a database in memory",
     ("runtimes/client_files.py", "work"): "calls `textfiles.write`, which has the points",
+    ("agents/house.py", "_write"): "calls `textfiles.write`, in the agent's own process",
+    ("router/attachments.py", "_write"): "staged before the run is accepted; else removed",
     ("store/writer.py", "_attempt"): "the event file has the points",
 }
 
