@@ -8,6 +8,7 @@ goes away.
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -43,6 +44,9 @@ from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.turns import Turn, text_of, weight
 from acpbridge.runtimes.logins import login_source
+
+# Of an idempotency key, in characters: a uuid or a hash with a few words.
+KEY_LIMIT: Final = 512
 
 MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
 
@@ -107,6 +111,10 @@ class Accepting:
             authorize(Action.CHOOSE, requester, Target())
         if not request.idempotency_key:
             return await self._accept(request, requester, "", action)
+        if len(request.idempotency_key) > KEY_LIMIT:
+            # It is stored with the run, for as long as that.
+            message = f"idempotencyKey: it is longer than {KEY_LIMIT} characters."
+            raise BridgeError("invalid_params", message)
         # An agent's keys are its own: it can neither guess nor take another's.
         scope = f"{requester.session} " if requester.role is Role.AGENT else ""
         key = scope + request.idempotency_key
