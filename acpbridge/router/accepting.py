@@ -8,6 +8,7 @@ goes away.
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -43,6 +44,9 @@ from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Surroundings
 from acpbridge.router.turns import Turn, text_of, weight
 from acpbridge.runtimes.logins import login_source
+
+# Of an idempotency key, in characters: a uuid or a hash with a few words.
+KEY_LIMIT: Final = 512
 
 MakeSession = Callable[[SessionRecord, AgentDefinition], Session]
 
@@ -107,6 +111,10 @@ class Accepting:
             authorize(Action.CHOOSE, requester, Target())
         if not request.idempotency_key:
             return await self._accept(request, requester, "", action)
+        if len(request.idempotency_key) > KEY_LIMIT:
+            # It is stored with the run, for as long as that.
+            message = f"idempotencyKey: it is longer than {KEY_LIMIT} characters."
+            raise BridgeError("invalid_params", message)
         # An agent's keys are its own: it can neither guess nor take another's.
         scope = f"{requester.session} " if requester.role is Role.AGENT else ""
         key = scope + request.idempotency_key
@@ -124,9 +132,7 @@ class Accepting:
     async def _accept(
         self, request: RunRequest, requester: Requester, key: str, action: Action
     ) -> RunReceipt:
-        if requester.role is not Role.AGENT or requester.external:
-            # An agent of ours has no secret that its own session's caller did not have; what it
-            # calls one would only be blacked out where others must be able to read.
+        if _brings_secrets(request, requester):
             self._around.learn(request.env)
             for name, value in server_values(request.mcp_servers):
                 self._around.learn({name: value})
@@ -371,6 +377,17 @@ class Accepting:
         live = [s for s in self._directory.visible(requester) if s.live or s is session]
         warnings = tuple(w for w in view.shared_directories(live) if str(session.key) in w)
         return RunReceipt(session.key, run.run_id, after, str(session.key.agent), warnings)
+
+
+def _brings_secrets(request: RunRequest, requester: Requester) -> bool:
+    """Tell whether an environment is that of somebody outside, whose secrets are to be learnt.
+
+    An agent of ours has no secret that its own session's caller did not have; what it calls one
+    would only be blacked out where others must be able to read. What the daemon begins by itself,
+    on whose behalf ever, hands on the environment of a session, which an agent may have chosen.
+    """
+    outside = requester.external and not request.independent
+    return outside or requester.role not in (Role.AGENT, Role.SYSTEM)
 
 
 def _not_admitted(session: Session) -> BridgeError:

@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 ANNOUNCER: Final = Requester(Role.SYSTEM, client_id="announce")
 
-# Contract 7.2.6: tried again after 15 s, then less and less often, for half an hour. Seconds.
+# Tried again after 15 s, then less and less often, for half an hour. Seconds.
 FIRST_PAUSE: Final = 15.0
 LONGEST_PAUSE: Final = 300.0
 PATIENCE: Final = 1800.0
@@ -46,7 +46,7 @@ RETRY: Final = 1.0
 # Between two rungs of the ladder for an attempt that takes too long. Seconds.
 GRACE: Final = 2.0
 
-# What is blocked is kept for a person so long (contract 7.2.6).
+# What is blocked is kept for a person so long.
 KEPT: Final = timedelta(days=7)
 DAY: Final = 86400.0
 

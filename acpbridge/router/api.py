@@ -419,7 +419,7 @@ class RouterApi(Protocol):
         """Serve one call of a session tool; return its result.
 
         Raises:
-            BridgeError: what the tool's own contract names; `permission_denied`.
+            BridgeError: what the handler of the tool names; `permission_denied`.
         """
         ...
 

@@ -1,6 +1,6 @@
 """What an agent may start: depth, number, circles and the lists of the configuration. Pure.
 
-Above are `spawn`, which asks in the order of the tool's contract, and `accepting`, which asks again
+Above are `spawn`, which asks in the order that is promised, and `accepting`, which asks again
 when nothing is awaited any more: a run by an agent is a spawn, by whatever door it comes. Who asks
 is known from stored lineage; nothing that a request says of itself is looked at (case 137).
 """
@@ -33,7 +33,7 @@ class Asker:
 
 
 def check(config: Config, asker: Asker, target: AgentDefinition) -> None:
-    """Check all that is asked of every child, in the order of the tool's contract.
+    """Check all that is asked of every child, in the order that is promised.
 
     Raises:
         BridgeError: `acp_disabled`, `agent_forbidden`, `subagent_policy`, `no_such_agent`.

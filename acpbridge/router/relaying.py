@@ -26,7 +26,7 @@ from acpbridge.transport.tasks import background
 
 log = structlog.get_logger(__name__)
 
-# Contract 3.8. What was said is told so often; of more the end is shown. Seconds, characters.
+# What was said is told so often; of more the end is shown. Seconds, characters.
 FLUSH: Final = 2.5
 SNIPPET: Final = 220
 BUFFER: Final = 4000

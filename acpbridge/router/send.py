@@ -175,7 +175,7 @@ class Sending:
         return RunRequest(
             content=({"type": "text", "text": text},),
             session=str(sent.target.key),
-            env=sent.target.env or given,
+            env={} if sent.target.env else given,  # what it has, it keeps
             caller_cwd=request.caller_cwd,
             timeout=limit or None if ours else None,
             detached=True,

@@ -83,11 +83,11 @@ class Spawning:
     async def spawn(self, request: SpawnRequest, requester: Requester) -> dict[str, Any]:
         """Start a child; return its receipt, without waiting for anything that it does.
 
-        The guards stand in the order of the tool's contract: of several reasons to refuse the first
+        The guards stand in an order that is promised: of several reasons to refuse the first
         one is told, and none of them has changed anything.
 
         Raises:
-            BridgeError: each code of the contract, and `invalid_params`.
+            BridgeError: a code for each guard, and `invalid_params`.
         """
         authorize(Action.RUN, requester, Target())
         parent = self._directory.asking(requester)

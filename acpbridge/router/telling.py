@@ -19,7 +19,7 @@ RESULT: Final = 60_000
 # Of a task, of an error, and of a denied permission's title, where they are named in a line.
 LINE: Final = 300
 
-# An answer of only this word is silence (contract of the completions).
+# An answer of only this word is silence.
 SILENT: Final = "NO_REPLY"
 
 _QUOTE: Final = "| "

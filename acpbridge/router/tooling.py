@@ -1,6 +1,6 @@
 """Which session tools a requester has; what it has not is refused as well when it is called.
 
-The policy of contract 2.7, pure but for the directory: a child never has what speaks to strangers
+The policy, pure but for the directory: a child never has what speaks to strangers
 or shows its parents, and one that may not spawn has nothing of what belongs to spawning. Above is
 the router, before any handler; who may touch which session is `authorize`'s business.
 """
@@ -39,6 +39,9 @@ _NEVER_BELOW: Final = frozenset({"session_status", "sessions_send"})
 _WITH_SPAWNING: Final = frozenset(
     {"subagents", "sessions_list", "sessions_history", "sessions_spawn", "agents_list"}
 )
+
+# No tools of the list, and ways to start somebody all the same.
+_STARTING: Final = frozenset({"tool/ask"})
 
 # Of people alone.
 OF_OPERATORS: Final = frozenset({"tool/deliveries", "tool/delegations"})
@@ -129,8 +132,10 @@ class Tooling:
             return
         if request.METHOD in OF_OPERATORS:
             raise BridgeError("permission_denied", f"An agent may not call {request.METHOD}.")
-        name = _NAMES.get(request.METHOD, "")
-        why = self._standing(requester).lacks(name)
+        standing = self._standing(requester)
+        why = standing.lacks(_NAMES.get(request.METHOD, ""))
+        if request.METHOD in _STARTING:
+            why = standing.taken("sessions_spawn")
         if why is not None:
             raise why
 

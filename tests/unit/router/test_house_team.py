@@ -524,3 +524,19 @@ async def test_4_7b_an_end_that_the_ledger_knows_is_looked_up_and_not_worked_on_
         assert notice["status"] == "done"
         assert [str(spec.key.agent) for spec in w.runtime.specs] == ["fake"]
         assert children == 2
+
+
+async def test_what_an_agent_calls_a_secret_is_never_learnt_by_way_of_the_team(
+    tmp_path: Path,
+) -> None:
+    """Else it would black out words of its choice where a person must be able to read them."""
+    async with house(tmp_path) as w:
+        top = await source(w)
+        chosen = {"MY_TOKEN": "a-word-that-others-must-read"}
+        receipt = await w.run("hold on", by=agent_in(top), one_shot=False, env=chosen)
+        await w.diary.has("prompt hold on")
+        await hand_over(w, receipt.key, "say found")
+        w.agent(receipt.key).answer("end_turn")
+        await reply(w, receipt.key, "heard")
+        assert w.session(receipt.key).env == chosen
+        assert not any("MY_TOKEN" in known for known in w.learned)

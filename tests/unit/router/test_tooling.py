@@ -8,8 +8,10 @@ import pytest
 from acpbridge.config.snapshot import Config, Limits
 from acpbridge.config.tools import SubagentTools, ToolLists, ToolName, Tools
 from acpbridge.model.agents import AgentDefinition
+from acpbridge.model.keys import AgentId
 from acpbridge.router.claiming import Claim
 from acpbridge.router.spawn_requests import SpawnRequest
+from acpbridge.router.team_requests import AskMode, AskRequest
 from acpbridge.router.toolcall import AgentsRequest
 from acpbridge.router.tooling import CALLS, OF_OPERATORS, Standing, ToolsRequest
 from acpbridge.router.toolset import REQUESTS
@@ -91,6 +93,23 @@ async def test_2_7_who_has_no_spawn_starts_nothing_by_a_command_either(tmp_path:
         assert "tools.subagents.tools" in error.message
         await refused("permission_denied", w.run("say hi", by=agent_in(child)))
         await w.run("say hi", by=agent_in(top))
+
+
+@pytest.mark.parametrize("mode", list(AskMode))
+async def test_2_7_who_has_no_spawn_asks_no_other_agent_to_work_either(
+    mode: AskMode, tmp_path: Path
+) -> None:
+    """An agent that is asked gets a session and a process, as one that is spawned does."""
+    names = (FAKE, AgentId("helper"))
+    agents = {name: AgentDefinition(id=name, command=(name,)) for name in names}
+    tools = Tools(subagents=SubagentTools(tools=ToolLists(deny=("sessions_spawn",))))
+    async with world(tmp_path, config=Config(agents=agents, tools=tools)) as w:
+        top, child = await family(w, 1)
+        request = AskRequest(agent_id="helper", message="say hi", mode=mode)
+        error = await refused("permission_denied", w.router.tool(request, agent_in(child)))
+        assert "tools.subagents.tools" in error.message
+        assert len(w.made()) == 2
+        assert await w.router.tool(request, agent_in(top))
 
 
 def test_every_tool_can_be_named_in_the_lists_and_nothing_else() -> None:
