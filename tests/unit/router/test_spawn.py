@@ -12,8 +12,8 @@ from acpbridge.model.delegation import THINKING, Delegation
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome, SessionState
-from acpbridge.router.api import RestartRequest
 from acpbridge.router.claiming import Claim
+from acpbridge.router.receipts import RestartRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.runtimes.base import New, Resume
 from tests.unit.router.spawning import agency, child_of, parent, spawn
