@@ -311,6 +311,11 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
+def used(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return sessions without the main ones of configured agents that nobody has prompted."""
+    return [row for row in rows if row["opens"] or not row["key"].endswith(":main")]
+
+
 def wait_gone(pids: Sequence[int], limit: float = LIMIT) -> list[int]:
     """Wait until processes are gone; return those that are not."""
     deadline = time.monotonic() + limit

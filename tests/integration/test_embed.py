@@ -19,7 +19,7 @@ from acpbridge import Answer, Bridge, BridgeError, OpenQuestion, Turn
 from acpbridge.config.environment import MARK
 from acpbridge.permissions.audit import verify
 from fixtures.fake_acp import fake_agent
-from tests.integration.daemon_home import Done, Home, daemon_home, wait_gone
+from tests.integration.daemon_home import Done, Home, daemon_home, used, wait_gone
 
 HANG = 60  # seconds; a guard
 
@@ -102,7 +102,7 @@ async def test_a_run_has_a_text_an_outcome_and_a_key_to_go_on_with(
             assert (row["key"], row["state"]) == (first.key, "ready")
             assert await bridge.close(first.key) == first.key
             assert await bridge.sessions() == []
-            (old,) = await bridge.sessions(everything=True)
+            (old,) = used(await bridge.sessions(everything=True))
             assert old["closeReason"] == "closed"
 
 
@@ -349,7 +349,7 @@ async def test_what_was_decided_is_in_the_audit_and_the_bridge_can_be_opened_aga
         assert "program-" in text
         assert "for helper" in text
         async with acpbridge.open_bridge(home, {"helper": helper}) as bridge:
-            (row,) = await bridge.sessions(everything=True)
+            (row,) = used(await bridge.sessions(everything=True))
             assert (row["key"], row["state"]) == (key, "idle")
             lost = await bridge.run("history", session=key)
             assert lost.error is not None
@@ -421,7 +421,7 @@ def test_g3_a_program_that_is_killed_leaves_no_agent_and_its_session_is_interrup
 
     async def again() -> str:
         async with acpbridge.open_bridge(home) as bridge:
-            (row,) = await bridge.sessions(everything=True)
+            (row,) = used(await bridge.sessions(everything=True))
             return str(row["state"])
 
     assert anyio.run(again) == "interrupted"

@@ -11,7 +11,7 @@ import acpbridge
 from acpbridge import Turn
 from acpbridge.runtimes import python
 from fixtures.fake_acp import fake_agent
-from tests.integration.daemon_home import wait_gone
+from tests.integration.daemon_home import used, wait_gone
 
 HANG = 60  # seconds; a guard
 
@@ -89,7 +89,7 @@ async def test_code_that_shields_itself_holds_up_no_end_of_the_bridge(
                 await code.began.wait()
                 (receipt,) = await bridge.kill(run.key, grace=0)
                 assert receipt.survivors == (os.getpid(),)
-            (row,) = await bridge.sessions(everything=True)
+            (row,) = used(await bridge.sessions(everything=True))
             assert (row["state"], row["closeReason"]) == ("closed", "killed")
             async with bridge.start("shield", agent="stubborn", keep=True):
                 pass

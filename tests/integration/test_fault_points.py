@@ -41,6 +41,7 @@ ELSEWHERE = {
     "audit.replace": "tests/unit/permissions/test_audit_files.py",
     "logfile.turn": "tests/unit/test_logs.py",
     "file.write": "tests/unit/permissions/test_textfiles.py",
+    "store.upgrade": "tests/unit/store/test_ledger.py",
     "file.sync": "tests/unit/permissions/test_textfiles.py",
     "file.rename": "tests/unit/permissions/test_textfiles.py",
     "file.renamed": "tests/unit/permissions/test_textfiles.py",

@@ -174,6 +174,10 @@ def test_no_rule_makes_a_choice_for_a_person(home: Home) -> None:
 
 
 def test_row_24_an_agent_may_delegate_and_may_not_answer_what_is_asked_then(home: Home) -> None:
+    config = json.loads((home.path / "config.yaml").read_text(encoding="utf-8"))
+    config["agents"]["list"][0]["subagents"] = {"allowAgents": ["demo"]}
+    config["agents"]["list"].append({"id": "demo"})
+    (home.path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
     with home.running("run", "delegate", "--format", "json") as run:
         question = home.wait_question()
         rows = {row["agentId"]: row for row in home.status()["sessions"]}
