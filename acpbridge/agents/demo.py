@@ -14,6 +14,10 @@ from typing import Final
 from acpbridge.runtimes.content import diff_content
 from acpbridge.runtimes.turn import PlanEntry, Turn
 
+# What a child is asked stands between these; see `router.briefing`.
+_TASK: Final = re.compile(
+    r"\[Subagent Context\] .*?\n\n\[Subagent Task\]\n(?P<task>.*)\n\nBegin now[^\n]*", re.DOTALL
+)
 _WRITE: Final = re.compile(r"\s*write\s+(?P<path>\S+)(?:\s+with\s+(?P<text>.*))?\s*", re.DOTALL)
 _CHOOSE: Final = re.compile(r"\s*choose\s+(?P<options>.*\S)\s*", re.DOTALL)
 _BETWEEN: Final = re.compile(r"\s*(?:,|\bor\b)\s*")
@@ -51,11 +55,13 @@ async def demo(turn: Turn) -> str:
 
 
 async def _answer(turn: Turn) -> str:
-    found = _WRITE.fullmatch(turn.text)
+    briefed = _TASK.fullmatch(turn.text)
+    asked = turn.text if briefed is None else briefed["task"]
+    found = _WRITE.fullmatch(asked)
     if found is not None:
         text = found["text"] or DEFAULT_TEXT
         return await _write(turn, found["path"], text.rstrip("\n") + "\n")
-    found = _CHOOSE.fullmatch(turn.text)
+    found = _CHOOSE.fullmatch(asked)
     options = [] if found is None else _options(found["options"])
     return await _choose(turn, options) if len(options) > 1 else await _look(turn)
 

@@ -19,7 +19,12 @@ from acpbridge.model.inbound import InboundMessage
 from acpbridge.model.outbound import OutboundMessage
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome
-from acpbridge.router.api import RouterApi, RunReceipt, RunRequest, Span
+from acpbridge.router.api import (
+    RouterApi,
+    RunReceipt,
+    RunRequest,
+    Span,
+)
 from acpbridge.router.said import read_turn
 
 # To put a run on record; it is seen through, for else nobody would know of what to cancel. Seconds.

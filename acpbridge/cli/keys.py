@@ -17,6 +17,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 NEWEST_LIVE = "The session that was started last, of those that live."
 NEWEST = "The session that was started last, of all on record."
 
+# Characters of a UUID.
+UUID: Final = 36
+
 # What to do where there is nothing that could be listed.
 BEGIN: Final = "Begin one: acpbridge run 'Say hello'."
 
@@ -64,3 +67,9 @@ def newest(rows: list[Any], *, on_record: bool) -> str:
             raise BridgeError("no_such_session", "No session is on record.", hint=BEGIN)
         raise BridgeError("no_such_session", "No session is live.")
     return str(rows[-1]["key"])
+
+
+def short(key: str) -> str:
+    """Return a part of a key that is easy to type: of one that ends in a UUID its beginning."""
+    last = key.rpartition(":")[2]
+    return last.partition("-")[0] if len(last) == UUID else key

@@ -195,8 +195,14 @@ def _hint(full: bool) -> str | None:  # noqa: FBT001 - full or not
 def _of_click(error: click.ClickException) -> BridgeError:
     """Return click's own errors as ours: a wrong use of the command line, or a file."""
     ctx = error.ctx if isinstance(error, click.UsageError) else None
-    command = "acpbridge" if ctx is None else ctx.command_path
+    command = "acpbridge" if ctx is None else _typed(ctx)
     return BridgeError("usage", error.format_message(), hint=f"See: {command} --help")
+
+
+def _typed(ctx: click.Context) -> str:
+    """Return the names of a command and of those around it: click's own path has arguments too."""
+    name = ctx.info_name or ""
+    return name if ctx.parent is None else f"{_typed(ctx.parent)} {name}"
 
 
 def _open_standard_streams() -> None:

@@ -11,7 +11,8 @@ from acpbridge.daemon.choices import read_choices, write_choices
 from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
 from acpbridge.model.sessions import SessionState
-from acpbridge.router.api import PruneRequest, RunRequest
+from acpbridge.router.api import RunRequest
+from acpbridge.router.receipts import PruneRequest
 
 if TYPE_CHECKING:  # no `run` is to wait for pydantic
     from acpbridge.router.claiming import Claim

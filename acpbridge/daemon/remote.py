@@ -17,18 +17,20 @@ from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import CancelRung, Outcome, SessionState
 from acpbridge.router.api import (
-    CancelReceipt,
     Following,
-    KillReceipt,
-    Pruned,
-    PruneRequest,
-    RestartReceipt,
-    RestartRequest,
     RunReceipt,
     RunRequest,
     RunResult,
     SessionFollowing,
     Span,
+)
+from acpbridge.router.receipts import (
+    CancelReceipt,
+    KillReceipt,
+    Pruned,
+    PruneRequest,
+    RestartReceipt,
+    RestartRequest,
 )
 from acpbridge.router.toolcall import ToolRequest
 

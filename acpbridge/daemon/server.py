@@ -45,13 +45,9 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.protocol.jsonrpc import Call, Notification, Peer
-from acpbridge.router.api import (
-    Following,
-    RestartRequest,
-    RouterApi,
-    Span,
-)
+from acpbridge.router.api import Following, RouterApi, Span
 from acpbridge.router.authorize import Action, Target, authorize
+from acpbridge.router.receipts import RestartRequest
 from acpbridge.router.toolcall import ToolRequest
 from acpbridge.router.toolset import REQUESTS
 from acpbridge.transport.connection import Connection

@@ -19,7 +19,8 @@ from acpbridge.errors import BridgeError
 from acpbridge.model.permission import OnPermission
 from acpbridge.model.requesters import Requester
 from acpbridge.model.settings import Settings
-from acpbridge.router.api import CancelReceipt, KillReceipt, RouterApi, RunRequest
+from acpbridge.router.api import RouterApi, RunRequest
+from acpbridge.router.receipts import CancelReceipt, KillReceipt
 from acpbridge.router.send_requests import WAIT, SendMode, SendRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.transport.tasks import background

@@ -110,7 +110,7 @@ class SessionKey:
         scheme, _, rest = text.partition(":")
         agent, _, tail = rest.partition(":")
         if scheme != "agent" or not _AGENT_ID.fullmatch(agent) or not tail:
-            raise _bad_key(text, "it must read agent:<agentId>:<kind>...")
+            raise _bad_key(text, "it must read agent:<agentId>:<kind>, as in agent:main:main")
         kind, *parts = map(_decode, tail.split(":"))
         key = cls(AgentId(agent), kind, tuple(parts))
         problem = _problem(key)

@@ -157,7 +157,8 @@ class Completions:
         if not await ledger.settle_outbox(step):
             entry = await ledger.delivery(name)
             if entry is None:
-                raise BridgeError("invalid_params", f"There is no delivery {name!r}.")
+                hint = "List them: acpbridge runs deliveries."
+                raise BridgeError("invalid_params", f"There is no delivery {name!r}.", hint=hint)
             raise BridgeError("already_resolved", f"The delivery {name} is {entry.state}.")
         if action == "dismiss":
             await self._announcing.withdraw(name)

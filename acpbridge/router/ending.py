@@ -19,12 +19,12 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import CloseReason
 from acpbridge.permissions.audit import Audit
-from acpbridge.router.api import CancelReceipt, KillReceipt
 from acpbridge.router.authorize import Action, Target, may
 from acpbridge.router.directory import Directory
 from acpbridge.router.family import Family
 from acpbridge.router.inner_requests import INNER
 from acpbridge.router.leftover import left_running
+from acpbridge.router.receipts import CancelReceipt, KillReceipt
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector
 from acpbridge.router.turns import Turn

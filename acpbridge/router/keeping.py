@@ -18,9 +18,9 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import SessionRecord
 from acpbridge.permissions.audit import Audit
-from acpbridge.router.api import Pruned, PruneRequest
 from acpbridge.router.authorize import Action, Target, authorize
 from acpbridge.router.directory import Directory
+from acpbridge.router.receipts import Pruned, PruneRequest
 from acpbridge.router.retention import Candidate, believed, beyond, chosen
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services

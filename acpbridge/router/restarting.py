@@ -10,10 +10,10 @@ from functools import partial
 
 from acpbridge.errors import BridgeError
 from acpbridge.model.requesters import Requester
-from acpbridge.router.api import RestartReceipt, RestartRequest
 from acpbridge.router.authorize import Action
 from acpbridge.router.directory import Directory
 from acpbridge.router.ending import Ending
+from acpbridge.router.receipts import RestartReceipt, RestartRequest
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
 from acpbridge.router.surroundings import Inspector, Surroundings

@@ -7,7 +7,7 @@ from typing import Final
 
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.sessions import SessionState
-from acpbridge.router.api import PruneRequest
+from acpbridge.router.receipts import PruneRequest
 
 # Nobody can tell a long pause from a clock that jumped ahead, but by what comes after: so long a
 # stretch without any use is doubted until the bridge was used for so long behind it.

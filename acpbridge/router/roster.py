@@ -24,6 +24,12 @@ _NO_SEND: Final = (
     " config.yaml would have to allow it."
 )
 
+_NONE: Final = (
+    "No agent is configured, so none is listed. Until the user gives config.yaml some, such as"
+    ' agents: {list: [{id: codex}]}, sessions_spawn takes runtime "acp" with the agentId of a'
+    " coding agent that is installed, such as claude, codex or gemini."
+)
+
 
 class Roster:
     """Lists agents.
@@ -53,7 +59,8 @@ class Roster:
             for agent in ordered
             if self._sees(agent, requester, asker, config)
         ]
-        return {"requester": str(own), "allowAny": asker is None or ANY in allowed, "agents": rows}
+        told = {"requester": str(own), "allowAny": asker is None or ANY in allowed, "agents": rows}
+        return told if config.agents else {**told, "hint": _NONE}
 
     def _asker(self, requester: Requester, own: AgentId) -> Asker | None:
         """Return the requester as one that spawns; None for people, who need not be let."""

@@ -21,13 +21,7 @@ from acpbridge.permissions.audit import Audit
 from acpbridge.router import routes
 from acpbridge.router.accepting import Accepting
 from acpbridge.router.api import (
-    CancelReceipt,
     Following,
-    KillReceipt,
-    Pruned,
-    PruneRequest,
-    RestartReceipt,
-    RestartRequest,
     RunReceipt,
     RunRequest,
     RunResult,
@@ -47,6 +41,14 @@ from acpbridge.router.looking import Looking
 from acpbridge.router.mains import Mains
 from acpbridge.router.presence import Presence
 from acpbridge.router.questions import Questions
+from acpbridge.router.receipts import (
+    CancelReceipt,
+    KillReceipt,
+    Pruned,
+    PruneRequest,
+    RestartReceipt,
+    RestartRequest,
+)
 from acpbridge.router.restarting import Restarting
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services

@@ -189,15 +189,26 @@ class Spawning:
         if runtime == rules.ACP:
             return self._harness(request.agent_id or config.acp.default_agent or "", config)
         name = agent_id(request.agent_id) if request.agent_id else own
-        if name != own:
-            allowed = delegating.delegation_of(config, own).allow_agents
-            delegating.check_configured(config, name, (own,) if allowed is None else allowed)
-        target = self._own(own, parent, config) if name == own else config.agents[name]
+        if name != own and parent is None:
+            # No list binds a person, who may have every agent started that `run` takes.
+            target = routes.find_agent(name, config)
+        else:
+            target = self._listed(name, own, parent, config)
         if target.kind is not RuntimeKind.PYTHON:
             message = f"{name} is no Python agent: it speaks ACP."
             hint = f'Give runtime "acp" and agentId "{name}".'
             raise BridgeError("runtime_agent_mismatch", message, hint=hint)
         return target
+
+    def _listed(
+        self, name: AgentId, own: AgentId, parent: Session | None, config: Config
+    ) -> AgentDefinition:
+        """Return the asker's own agent, or one of the configuration."""
+        if name == own:
+            return self._own(own, parent, config)
+        allowed = delegating.delegation_of(config, own).allow_agents
+        delegating.check_configured(config, name, (own,) if allowed is None else allowed)
+        return config.agents[name]
 
     def _harness(self, name: str, config: Config) -> AgentDefinition:
         if not name:
@@ -212,9 +223,13 @@ class Spawning:
 
     def _own(self, own: AgentId, parent: Session | None, config: Config) -> AgentDefinition:
         found = config.agents.get(own)
-        if found is None and parent is not None:
+        if found is not None:
+            return found
+        # A client that the bridge does not run is of an agent that there need not be.
+        if parent is not None and parent.record.runtime != EXTERNAL:
             return parent.definition
-        return found or routes.find_agent(str(own), config)
+        hint = "Name it (--agent, agentId), or set acp.defaultAgent in config.yaml."
+        raise BridgeError("target_agent_required", "Nothing says which agent is meant.", hint=hint)
 
     # ---- How ----
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 from acpbridge.controller.census import ProcessInfo
 from acpbridge.errors import BridgeError
 from acpbridge.model.requesters import Requester
-from acpbridge.router.api import KillReceipt
 from acpbridge.router.authorize import unreachable
 from acpbridge.router.awaiting import Awaiting
 from acpbridge.router.directory import Directory
 from acpbridge.router.history import History
 from acpbridge.router.look_requests import HistoryRequest, SubagentsRequest
+from acpbridge.router.receipts import KillReceipt
 from acpbridge.router.said import final_text
 from acpbridge.router.services import Services
 from acpbridge.router.surroundings import Inspector

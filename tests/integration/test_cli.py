@@ -179,7 +179,10 @@ def test_a_question_is_answered_from_another_terminal(calm: Home, tmp_path: Path
     with calm.running("run", script) as run:
         question = calm.wait_question()
         shown = calm.run("permissions")
-        assert f"answer {question['id']} --allow (or --deny, or --option OPTION)" in shown.err
+        line, others = shown.err.splitlines()
+        assert line.endswith(f" permissions answer {question['id']} --allow")  # to be copied
+        assert "--deny" in others
+        assert "--option OPTION" in others
         assert "rm -r /tmp/⟨U+202E⟩x" in shown.out
         assert calm.session()["turn"]["waitsFor"] == "permission"
         told = calm.run("status")

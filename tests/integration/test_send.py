@@ -123,6 +123,9 @@ def test_a_person_sends_and_waits_as_long_as_told(home: Home) -> None:
     assert told.json["durability"] == "process"
     died = home.run("send", key, "crash", "--json")
     assert (died.code, died.json["errorCode"]) == (6, "agent_died")
+    fresh = session(home, "other")
+    failed(home.run("send", fresh, "crash"), "agent_died", 6)  # what to do next is told too
+    killed(home, fresh)
     assert home.run("send", "-", "-").code != 0
     killed(home, key)
 

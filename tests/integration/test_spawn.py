@@ -62,6 +62,10 @@ def test_a_person_gets_key_and_run_at_once_and_the_end_by_waiting(home: Home) ->
     key, run = done.out.split()
     assert (done.code, key.split(":")[1:3]) == (0, ["codex", "acp"])
     assert "works by itself" in done.err
+    # What is told to be typed next can be typed, and finds it.
+    follow = done.err.split("acpbridge logs -f ")[1].split()[0]
+    assert follow in key
+    assert home.run("logs", follow, "--json").code == 0
     until(lambda: home.record(key)["state"] == "idle")
     assert run in home.run("logs", key, "--json").out
     waited = home.run("spawn", "say and bye", "--agent", "codex", "--wait")

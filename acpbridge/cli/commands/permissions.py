@@ -114,7 +114,8 @@ def _list(ctx: click.Context, *, as_json: bool) -> int:
         # One that is alone can be answered by what stands there.
         which = str(found[0]["id"]) if count == 1 else "ID"
         answer_with = command_line(home(ctx), "permissions", "answer", which)
-        say(f"answer with: {answer_with} --allow (or --deny, or --option OPTION)")
+        say(f"answer with: {answer_with} --allow")
+        say("or instead of --allow: --deny, --deny --reason TEXT, --option OPTION")
     return EXIT_OK
 
 

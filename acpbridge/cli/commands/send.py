@@ -8,7 +8,8 @@ import click
 
 from acpbridge.cli import options
 from acpbridge.cli.caller import directory, environment
-from acpbridge.cli.output import lines, print_json, say
+from acpbridge.cli.keys import short
+from acpbridge.cli.output import fail, lines, print_json, say
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import paths
 from acpbridge.cli.tables import shown
@@ -18,6 +19,7 @@ from acpbridge.errors import (
     EXIT_OK,
     EXIT_TIMEOUT,
     TABLE,
+    BridgeError,
 )
 from acpbridge.model.display import visible
 
@@ -66,6 +68,8 @@ def send(
     Exit status: 0 it has replied, or the wait is over and it works on, 1 the turn failed, 3 it ran
     out of time, 4 no such session, 6 the agent is missing or died, 130 the turn was cancelled.
     """
+    if not key.strip():
+        raise click.UsageError("KEY is blank.", ctx)
     message = _text(ctx, text)
     chosen = {} if mode is None else {"mode": mode}
     with connect_or_start(paths(ctx)) as client:
@@ -103,12 +107,15 @@ def _show(told: dict[str, Any]) -> None:
         click.echo(visible(told["reply"]))
     elif status == "accepted":
         click.echo(f"{key} {shown(told['runId'])}")
-        say(told.get("message") or "the session works on it: see acpbridge logs -f")
+        say(told.get("message") or f"it works on it; follow it: acpbridge logs -f {short(key)}")
     elif status == "queued":
         click.echo(f"{key} {shown(told['notificationId'])}")
         say("the session is told with its next turn")
     else:
         said = told.get("error") or told.get("message") or "the turn was cancelled"
+        if status == "error" and told.get("errorCode") in TABLE:
+            fail(BridgeError(told["errorCode"], said))
+            return
         for line in lines(f"{key}: {said}"):
             say(line)
 

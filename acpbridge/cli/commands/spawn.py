@@ -10,6 +10,7 @@ import click
 
 from acpbridge.cli import options
 from acpbridge.cli.caller import environment
+from acpbridge.cli.keys import short
 from acpbridge.cli.output import fail, print_json, say
 from acpbridge.cli.reaching import connect_or_start
 from acpbridge.cli.root import here, paths
@@ -41,7 +42,8 @@ LIMIT: Final = 60.0
     type=click.Choice(("run", "session")),
     default="run",
     show_default=True,
-    help="run: its process ends with the task. session: it stays for further messages.",
+    help="run: its process ends with the task. session: it stays for further messages; not for "
+    "agents in Python.",
 )
 @click.option(
     "--timeout",
@@ -109,7 +111,9 @@ def spawn(  # noqa: PLR0913 - one for each option
 
 def _show(receipt: Mapping[str, Any]) -> None:
     click.echo(f"{shown(receipt['childSessionKey'])} {shown(receipt['runId'])}")
-    say("it works by itself: see acpbridge logs -f, acpbridge status")
+    key = shown(short(receipt["childSessionKey"]))
+    say(f"it works by itself; follow it: acpbridge logs -f {key}")
+    say("see and answer what it asks: acpbridge permissions --watch")
 
 
 def _waited(ctx: click.Context, receipt: Mapping[str, Any], *, as_json: bool) -> int:

@@ -11,6 +11,7 @@ from acpbridge.agents.demo import LARGEST, demo
 from acpbridge.model.agents import AgentDefinition, RuntimeKind
 from acpbridge.model.keys import AgentId
 from acpbridge.model.permission import Decision, Effect, PermissionAsk, Reason
+from acpbridge.router.briefing import Brief, envelope
 from acpbridge.runtimes.base import New, SessionSpec
 from acpbridge.runtimes.python import PythonRuntime
 from tests.unit.runtimes.scenarios import Recorder, allow, deny, spec_fields, text
@@ -30,6 +31,13 @@ def ends(updates: list[dict[str, Any]]) -> list[str]:
     """Return how the tool calls ended."""
     told = (u for u in updates if u["sessionUpdate"] == "tool_call_update")
     return [u["status"] for u in told if "status" in u]
+
+
+async def test_spawned_it_finds_what_it_is_asked_in_what_a_child_is_told(tmp_path: Path) -> None:
+    """Else `acpbridge spawn "write ..." --agent demo` says hello."""
+    host = Recorder(allow)
+    await run(host, tmp_path, envelope(Brief(0, 3, "agent:demo:main"), "write a.txt with words"))
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "words\n"
 
 
 async def test_it_writes_what_it_was_allowed_to(tmp_path: Path) -> None:

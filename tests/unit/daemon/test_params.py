@@ -7,7 +7,7 @@ import pytest
 from acpbridge.daemon import params
 from acpbridge.errors import BridgeError
 from acpbridge.model.sessions import SessionState
-from acpbridge.router.api import PruneRequest
+from acpbridge.router.receipts import PruneRequest
 
 
 def test_a_prune_is_read_as_it_was_meant() -> None:

@@ -11,7 +11,8 @@ from acpbridge.config.snapshot import Limits
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.sessions import SessionState
-from acpbridge.router.api import PruneRequest, RestartRequest, Span
+from acpbridge.router.api import Span
+from acpbridge.router.receipts import PruneRequest, RestartRequest
 from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
 
 EVERYTHING = PruneRequest()

@@ -16,7 +16,7 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState
 from acpbridge.router import family as families
-from acpbridge.router.api import RestartRequest
+from acpbridge.router.receipts import RestartRequest
 from acpbridge.runtimes.base import New
 from tests.unit.router.test_router import family
 from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world

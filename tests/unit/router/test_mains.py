@@ -8,8 +8,9 @@ from acpbridge.config.tools import SessionTools, Tools, Visibility
 from acpbridge.model.agents import AgentDefinition
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.sessions import Outcome, SessionState
-from acpbridge.router.api import PruneRequest, RunRequest
+from acpbridge.router.api import RunRequest
 from acpbridge.router.authorize import Action
+from acpbridge.router.receipts import PruneRequest
 from tests.unit.router.spawning import agency, house, parent, spawn
 from tests.unit.router.world import OPERATOR, agent_in, refused, until, world
 

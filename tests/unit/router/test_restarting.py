@@ -9,7 +9,7 @@ import anyio
 from acpbridge.errors import BridgeError
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.sessions import Outcome, SessionState
-from acpbridge.router.api import RestartReceipt, RestartRequest
+from acpbridge.router.receipts import RestartReceipt, RestartRequest
 from acpbridge.runtimes.base import New, Resume
 from tests.unit.router.world import OPERATOR, World, agent_in, refused, until, world
 

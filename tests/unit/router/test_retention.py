@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from acpbridge.model.keys import AgentId, SessionKey
 from acpbridge.model.sessions import SessionState
-from acpbridge.router.api import PruneRequest
+from acpbridge.router.receipts import PruneRequest
 from acpbridge.router.retention import DOUBTED, SETTLED, Candidate, believed, beyond, chosen
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

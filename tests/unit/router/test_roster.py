@@ -179,3 +179,12 @@ async def test_an_agent_of_no_session_that_is_known_sees_what_its_name_may(tmp_p
     async with world(tmp_path, config=Config(agents=agents())) as w:
         nobody = Requester(Role.AGENT, None, pid=1)
         assert [row["id"] for row in (await listed(w, nobody))["agents"]] == ["codex", "fake"]
+
+
+async def test_where_no_agent_is_configured_it_is_told_what_can_be_started(tmp_path: Path) -> None:
+    async with world(tmp_path, config=Config()) as w:
+        told = await listed(w)
+        assert told["agents"] == []
+        assert "agents: {list:" in told["hint"]
+    async with world(tmp_path, config=Config(agents=agents())) as w:
+        assert "hint" not in await listed(w)

@@ -19,7 +19,7 @@ from acpbridge.model.permission import (
 )
 from acpbridge.model.sessions import CancelRung, CloseReason, Outcome, SessionState, TurnState
 from acpbridge.router import overtime
-from acpbridge.router.api import RestartRequest
+from acpbridge.router.receipts import RestartRequest
 from acpbridge.router.turns import INBOX_LIMIT
 from acpbridge.runtimes.base import Load, New, Resume
 from tests.unit.router.world import ALLOW, OPERATOR, REJECT, World, until, world

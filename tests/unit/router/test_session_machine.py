@@ -25,7 +25,8 @@ from acpbridge.model.keys import SessionKey
 from acpbridge.model.permission import Effect
 from acpbridge.model.requesters import Requester
 from acpbridge.router import ending, family, life, session
-from acpbridge.router.api import RestartRequest, RunReceipt
+from acpbridge.router.api import RunReceipt
+from acpbridge.router.receipts import RestartRequest
 from tests.unit.router.world import OPERATOR, World, agent_in, world
 
 WORDS = ["say x", "wait", "deaf", "stone", "late", "leaves", "crash", "ask 2", "raise", "end"]

@@ -12,7 +12,8 @@ from acpbridge.model.delegation import THINKING, Delegation
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome, SessionState
-from acpbridge.router.api import RestartRequest
+from acpbridge.router.claiming import Claim
+from acpbridge.router.receipts import RestartRequest
 from acpbridge.router.spawn_requests import SpawnRequest
 from acpbridge.runtimes.base import New, Resume
 from tests.unit.router.spawning import agency, child_of, parent, spawn
@@ -210,6 +211,31 @@ async def test_a_person_need_not_say_what_an_agent_is(
         receipt = await spawn(w, "say x", agentId=agent)
         assert child_of(receipt).kind == kind
         assert w.session(child_of(receipt)).record.lineage.parent is None
+
+
+async def test_a_person_may_spawn_the_demo_without_a_configuration(tmp_path: Path) -> None:
+    """The lists of who may start whom are for agents; a person spawns what `run` runs."""
+    async with agency(tmp_path) as w:
+        receipt = await spawn(w, "hello", agentId="demo")
+        assert child_of(receipt).agent == "demo"
+
+
+async def test_a_person_who_names_no_agent_is_told_to_and_not_of_one_called_main(
+    tmp_path: Path,
+) -> None:
+    async with agency(tmp_path) as w:
+        request = SpawnRequest.read({"task": "x", "callerCwd": w.cwd})
+        error = await refused("target_agent_required", w.router.tool(request, OPERATOR))
+        assert "main" not in error.message
+        assert "--agent" in error.hint
+
+
+async def test_a_client_of_no_configured_agent_is_told_to_name_one(tmp_path: Path) -> None:
+    """Else it hears that its own key, which no agent is behind, is one that speaks ACP."""
+    async with agency(tmp_path) as w:
+        outside = await w.router.claimed(OPERATOR, Claim(key="agent:main:main", cwd=w.cwd))
+        request = SpawnRequest.read({"task": "x", "callerCwd": w.cwd})
+        await refused("target_agent_required", w.router.tool(request, outside))
 
 
 ONLY = Delegation(allow_agents=("writer",))
