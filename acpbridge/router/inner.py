@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from acpbridge.errors import TABLE, BridgeError
 from acpbridge.model.agents import UNKNOWN_FACTS, AgentDefinition, RuntimeKind
+from acpbridge.model.display import clip
 from acpbridge.model.keys import SessionKey
 from acpbridge.model.requesters import Requester, Role
 from acpbridge.model.sessions import Lineage, Outcome, SessionRecord, SessionState
@@ -35,6 +36,9 @@ MOST_OPEN: Final = 100
 
 # Roles that are opened in one turn: each is a record, and a loop may run wild (R15).
 MOST_IN_A_TURN: Final = 1000
+
+# Of why a role has failed: it is stored with the run. Characters.
+ERROR_LIMIT: Final = 2000
 
 _STOP_REASONS: Final = {Outcome.COMPLETED: "end_turn", Outcome.CANCELLED: "cancelled"}
 
@@ -236,7 +240,8 @@ class InnerRuns:
         error = None
         if request.outcome not in _STOP_REASONS:
             code = request.error_code if request.error_code in TABLE else "turn_failed"
-            error = BridgeError(code, request.error or "The role has failed.")
+            why = clip(request.error, ERROR_LIMIT) or "The role has failed."
+            error = BridgeError(code, why)
         turn.end(Report(_STOP_REASONS.get(request.outcome, ""), request.text, error))
         await self._result(request.run_id, requester)
         return {}

@@ -376,3 +376,20 @@ async def test_a_router_that_cannot_be_told_costs_a_role_nothing(
         house = Household(Scripted(), registry=Registered(call))
         async with SubAgents(Caller(str(top), Tools("Read")), house) as agents:
             assert await ask(agents, "one") == "done"
+
+
+async def test_why_a_role_has_failed_is_stored_only_up_to_a_bound(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        by = agent_in(await parent(w))
+
+        async def told(action: str, **fields: Any) -> dict[str, Any]:
+            return await w.router.tool(InnerRequest.read({"action": action, **fields}), by)
+
+        role = await told("open", role="reviewer")
+        turn = await told("turn", **role, task="x")
+        await told("end", **role, **turn, outcome="failed", error="e" * 100_000)
+        run = await w.ledger.run(turn["runId"])
+        assert run is not None
+        assert run.error is not None
+        assert run.error["message"].startswith("eee")
+        assert len(run.error["message"]) < 2100
