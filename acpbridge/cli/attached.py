@@ -14,6 +14,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
+from acpbridge.cli import keys
 from acpbridge.cli.below import Below
 from acpbridge.cli.interrupts import obey
 from acpbridge.cli.keys import BEGIN
@@ -174,7 +175,7 @@ async def _find(client: DaemonClient, key: str) -> tuple[str, Mapping[str, Any]]
     if not key:
         live = (await client.call("sessions", all=False))["sessions"]
         known = live or (await client.call("sessions", all=True))["sessions"]
-        found = [row["key"] for row in known if row.get("state") != "closed"]
+        found = [row["key"] for row in keys.used(known) if row.get("state") != "closed"]
         if not found:
             raise BridgeError("no_such_session", "There is no session to attach to.", hint=BEGIN)
         key = str(found[-1])

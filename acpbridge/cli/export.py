@@ -123,7 +123,7 @@ def export_to(
 async def _export(paths: Paths, key: str, last: bool, form: Shape, file: BinaryIO) -> None:  # noqa: FBT001 - as the option
     async with connect(paths, start=True) as client:
         if last:
-            rows = (await client.call("sessions", all=True, newest=1))["sessions"]
+            rows = (await client.call("sessions", all=True, newest=keys.LOOKED_AT))["sessions"]
             key = keys.newest(rows, on_record=True)
         row = (await client.call("status", key=key))["sessions"][0]
         async with client.follow(row["key"], 0, live=False, stored=True) as events:

@@ -17,6 +17,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 NEWEST_LIVE = "The session that was started last, of those that live."
 NEWEST = "The session that was started last, of all on record."
 
+# So many of the newest are looked at: main sessions that nobody has used may be among them.
+LOOKED_AT: Final = 200
+
 # Characters of a UUID.
 UUID: Final = 36
 
@@ -52,7 +55,8 @@ def meant(client: Quick, key: str, *, last: bool, on_record: bool = False) -> st
     """
     if not last:
         return key
-    return newest(client.call("sessions", all=on_record, newest=1)["sessions"], on_record=on_record)
+    rows = client.call("sessions", all=on_record, newest=LOOKED_AT)["sessions"]
+    return newest(rows, on_record=on_record)
 
 
 def newest(rows: list[Any], *, on_record: bool) -> str:
@@ -61,12 +65,17 @@ def newest(rows: list[Any], *, on_record: bool) -> str:
     Raises:
         BridgeError: `no_such_session`, when there is none.
     """
-    rows = [row for row in rows if row["opens"] or not row["key"].endswith(":main")]
+    rows = used(rows)
     if not rows:
         if on_record:
             raise BridgeError("no_such_session", "No session is on record.", hint=BEGIN)
         raise BridgeError("no_such_session", "No session is live.")
     return str(rows[-1]["key"])
+
+
+def used(rows: list[Any]) -> list[Any]:
+    """Return rows of `sessions` without the main ones that nobody has prompted."""
+    return [row for row in rows if row["opens"] or not row["key"].endswith(":main")]
 
 
 def short(key: str) -> str:

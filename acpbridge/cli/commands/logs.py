@@ -80,7 +80,7 @@ async def _show(  # noqa: PLR0913 - one for each option
     view = JsonView(out) if as_json else LogView(out, terminal_width())
     async with connect(where, start=True) as client:
         if last:
-            rows = (await client.call("sessions", all=True, newest=1))["sessions"]
+            rows = (await client.call("sessions", all=True, newest=keys.LOOKED_AT))["sessions"]
             key = keys.newest(rows, on_record=True)
         span = {"since": since.moment, "live": follow, "stored": True}
         async with client.follow(key, since.after, **span) as events:
