@@ -7,6 +7,7 @@ what is decided where it is acted on: by the gate, and by the guards of a spawn.
 from collections.abc import Callable
 from typing import Any, Final
 
+from acpbridge.config import catalogue
 from acpbridge.config.snapshot import Config
 from acpbridge.errors import BridgeError
 from acpbridge.model.agents import AgentDefinition
@@ -24,10 +25,11 @@ _NO_SEND: Final = (
     " config.yaml would have to allow it."
 )
 
+_SOME: Final = list(catalogue.CATALOGUE)[:3]
 _NONE: Final = (
     "No agent is configured, so none is listed. Until the user gives config.yaml some, such as"
-    ' agents: {list: [{id: codex}]}, sessions_spawn takes runtime "acp" with the agentId of a'
-    " coding agent that is installed, such as claude, codex or gemini."
+    f' agents: {{list: [{{id: {_SOME[0]}}}]}}, sessions_spawn takes runtime "acp" with the agentId of'
+    f" a coding agent that is installed, such as {', '.join(_SOME)}."
 )
 
 
