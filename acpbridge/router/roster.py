@@ -28,8 +28,8 @@ _NO_SEND: Final = (
 _SOME: Final = list(catalogue.CATALOGUE)[:3]
 _NONE: Final = (
     "No agent is configured, so none is listed. Until the user gives config.yaml some, such as"
-    f' agents: {{list: [{{id: {_SOME[0]}}}]}}, sessions_spawn takes runtime "acp" with the agentId of'
-    f" a coding agent that is installed, such as {', '.join(_SOME)}."
+    f' agents: {{list: [{{id: {_SOME[0]}}}]}}, sessions_spawn takes runtime "acp" with the agentId'
+    f" of a coding agent that is installed, such as {', '.join(_SOME)}."
 )
 
 
