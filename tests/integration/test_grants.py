@@ -24,13 +24,14 @@ def test_row_26_always_is_a_grant_of_ours_that_is_shown_used_and_revoked(tmp_pat
         key = ask(home, did, "--mode", "session")
         question = home.wait_question()
         shown = home.run("permissions").out
-        assert "covers exactly `touch it`, in this session, for 1h00m or until it is revoked" in (
-            " ".join(shown.split())
+        assert (
+            "covers exactly `touch it`, in this session, until its agent ends, 1h00m at most"
+            in (" ".join(shown.split()))
         )
         answer = home.run("permissions", "answer", question["id"], "--option", "allow_always")
         assert answer.code == 0, answer
         assert "allow (option allow_once)" in answer.out
-        assert f"granted for this session: acpbridge permissions revoke {question['id']}" in (
+        assert f"granted while its agent runs: acpbridge permissions revoke {question['id']}" in (
             answer.err
         )
         # Nobody is asked a second time, and another session is.

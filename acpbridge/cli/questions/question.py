@@ -114,7 +114,7 @@ def how_long(decision: Mapping[str, Any]) -> str:
     lasts = decision.get("lasts")
     if lasts == Lasts.SESSION:
         name = escape(str(decision.get("id")))
-        return f"granted for this session: acpbridge permissions revoke {name} ends it"
+        return f"granted while its agent runs: acpbridge permissions revoke {name} ends it"
     if lasts == Lasts.AGENT:
         return "sent as it is: how long it holds is up to the agent"
     return ""
@@ -159,8 +159,8 @@ def _always(question: Question) -> str:
     lasts, grant = question.get("always"), question.get("grant")
     if lasts == Lasts.SESSION and isinstance(grant, Mapping):
         seconds = grant.get("seconds")
-        until = f", for {whole_seconds(seconds)}" if isinstance(seconds, int | float) else ""
-        return f"covers {word(grant.get('scope'))}{until} or until it is revoked"
+        most = f", {whole_seconds(seconds)} at most" if isinstance(seconds, int | float) else ""
+        return f"covers {word(grant.get('scope'))}, until its agent ends{most}"
     if lasts == Lasts.AGENT:
         return "sent as it is: what it covers, and for how long, is up to the agent"
     return "this once all the same: what it would cover is not certain"

@@ -335,7 +335,7 @@ def test_case_58_blank_lines_push_nothing_out_of_sight() -> None:
         (
             "session",
             {"scope": "exactly `make`\x1b[2J, in this session", "seconds": 3600.0},
-            "covers exactly `make`⟨U+001B⟩[2J, in this session, for 1h00m or until it is revoked",
+            "covers exactly `make`⟨U+001B⟩[2J, in this session, until its agent ends, 1h00m at most",
         ),
         ("once", None, "this once all the same: what it would cover is not certain"),
         ("agent", None, "sent as it is: what it covers, and for how long, is up to the agent"),
@@ -354,7 +354,7 @@ def test_row_26_what_always_covers_is_said_before_it_is_chosen(
 @pytest.mark.parametrize(
     ("lasts", "said"),
     [
-        ("session", "granted for this session: acpbridge permissions revoke q⟨U+001B⟩ ends it"),
+        ("session", "granted while its agent runs: acpbridge permissions revoke q⟨U+001B⟩ ends it"),
         ("agent", "sent as it is: how long it holds is up to the agent"),
         ("once", ""),
         (None, ""),
