@@ -334,8 +334,8 @@ def test_case_58_blank_lines_push_nothing_out_of_sight() -> None:
     [
         (
             "session",
-            {"scope": "exactly `make`\x1b[2J, in this session", "seconds": 3600.0},
-            "covers exactly `make`⟨U+001B⟩[2J, in this session, until its agent ends, 1h00m at most",
+            {"scope": "exactly `mk`\x1b[2J, in this session", "seconds": 3600.0},
+            "covers exactly `mk`⟨U+001B⟩[2J, in this session, until its agent ends, 1h00m at most",
         ),
         ("once", None, "this once all the same: what it would cover is not certain"),
         ("agent", None, "sent as it is: what it covers, and for how long, is up to the agent"),
