@@ -131,7 +131,7 @@ def test_3_3_3_4_a_real_agent_is_spawned_and_its_end_is_announced_once(
 def test_3_4_5_claude_starts_codex_by_the_session_tools_and_is_told_its_result(
     tmp_path: Path,
 ) -> None:
-    """The whole road: model, MCP, a person's yes, the daemon, the other agent, and back."""
+    """3-ACC4: model, MCP, a person's yes, the daemon, the other agent, and back."""
     with bridge(tmp_path, "claude", "codex") as it:
         configure(it, claude={"tools": {"sessions": True}})
         it.agents["claude"].env.update(

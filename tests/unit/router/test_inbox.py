@@ -118,6 +118,7 @@ async def trial(*, start: bool = True, **options: Any) -> AsyncIterator[Trial]:
 
 
 async def test_4_8_the_target_is_called_anew_then_the_source_where_it_was_then_it_is_told() -> None:
+    """4-20: and all that is needed of a caller is `call`."""
     async with trial() as t:
         inbox_id = t.put()
         await t.manager.settled()
