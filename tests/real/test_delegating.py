@@ -6,7 +6,7 @@ Each test writes down what it has seen, with times and ids, beside its state dir
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ home, method, params = sys.argv[1:]
 with connect(find(home, {})) as client:
     print(json.dumps(client.call(method, limit=60, **json.loads(params))))
 """
+
+REPORT = "What follows is a report of acpbridge"
 
 SHOWN = ("turn_started", "permission_decided", "announce", "turn_ended", "turn_failed")
 
@@ -50,10 +52,10 @@ def session(it: Bridge, env_of: str, agent: str, words: str) -> str:
 
 
 def inside(it: Bridge, key: str, method: str, **params: Any) -> Any:
-    """Ask the daemon from within a session."""
+    """Ask the daemon from within a session; "" for a person."""
     done = subprocess.run(
         [sys.executable, "-c", ASK, str(it.home), method, json.dumps(params)],
-        env={"ACPBRIDGE_MARK": f"{key}.{'0' * 32}"},
+        env={"ACPBRIDGE_MARK": f"{key}.{'0' * 32}"} if key else {},
         capture_output=True,
         timeout=PATIENCE,
         check=False,
@@ -90,6 +92,27 @@ def told(it: Bridge, key: str) -> dict[str, Any]:
     return dict(event)
 
 
+def once(it: Bridge, key: str) -> None:
+    """Check that there is one completion, which was told, and that it was told once."""
+
+    def look() -> bool:
+        rows = inside(it, "", "tool/deliveries", everything=True)["deliveries"]
+        return [row["state"] for row in rows] == ["delivered"]
+
+    until(look, "the end of the delivery")
+    assert len(announces(it, key)) == 1
+
+
+def check_evidence(
+    it: Bridge, path: Path, parent: str, child: str, event: Mapping[str, Any]
+) -> None:
+    """Write down what happened, and check that the child had ended before that was told."""
+    steps = evidence(it, path, parent, child)
+    of_child = [step for step in steps if step["key"] == child]
+    assert [step["type"] for step in of_child] == ["turn_started", "turn_ended"]
+    assert of_child[-1]["at"] <= event["at"]
+
+
 def evidence(it: Bridge, path: Path, *keys: str) -> list[dict[str, Any]]:
     """Write down what happened in some sessions, in the order of time."""
     steps = [
@@ -101,10 +124,6 @@ def evidence(it: Bridge, path: Path, *keys: str) -> list[dict[str, Any]]:
     steps.sort(key=lambda step: str(step["at"]))
     path.write_text(json.dumps(steps, indent=1), encoding="utf-8")
     return steps
-
-
-def types(steps: list[dict[str, Any]], key: str) -> Iterator[str]:
-    return (str(step["type"]) for step in steps if step["key"] == key)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -123,9 +142,8 @@ def test_3_3_3_4_a_real_agent_is_spawned_and_its_end_is_announced_once(
         assert (said["runId"], said["sourceSessionKey"]) == (receipt["runId"], child)
         assert said["runtime"] == "acp"
         assert "pong-42" in event["prompt"][0]["text"]
-        assert len(announces(it, parent)) == 1
-        steps = evidence(it, tmp_path / "evidence.json", parent, child)
-        assert list(types(steps, child)) == ["turn_started", "turn_ended"]
+        once(it, parent)
+        check_evidence(it, tmp_path / "evidence.json", parent, child, event)
 
 
 def test_3_4_5_claude_starts_codex_by_the_session_tools_and_is_told_its_result(
@@ -150,9 +168,9 @@ def test_3_4_5_claude_starts_codex_by_the_session_tools_and_is_told_its_result(
         assert (said["sourceTool"], said["runtime"]) == ("subagent_announce", "acp")
         assert "pong-42" in event["prompt"][0]["text"]
         heard = [str(request.body) for request in it.model.requests if "messages" in request.body]
-        assert any(said["runId"] in body or child in body for body in heard)
-        steps = evidence(it, tmp_path / "evidence.json", parent, child)
-        assert list(types(steps, child)) == ["turn_started", "turn_ended"]
+        assert any(REPORT in body and "pong-42" in body.partition(REPORT)[2] for body in heard)
+        once(it, parent)
+        check_evidence(it, tmp_path / "evidence.json", parent, child, event)
         _, tree = it.call("tree", parent, "--all")
         (family,) = tree["families"]
         assert [row["key"] for row in family["children"]] == [child]
