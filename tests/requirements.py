@@ -293,7 +293,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     # Probes of the whole, with real processes and a record of each
     "3-3.3.1": later("A prompt on the command line goes through to the agent and back"),
     "3-3.3.2": now("A message is sent from one session to another"),
-    "3-3.3.3": later("A native sub-agent is spawned and its end announced"),
+    "3-3.3.3": now("A native sub-agent is spawned and its end announced"),
     "3-3.3.4": now("An ACP sub-agent is spawned and its end announced"),
     "3-3.3.5": now("A permission request makes its way to a person and back"),
     "3-3.3.6": later("A message from a platform comes in and is answered"),

@@ -17,7 +17,7 @@ from acpbridge.router.dues import Due
 from acpbridge.router.said import Said, said_in
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
-from acpbridge.router.telling import SILENT, Completion, plain, protected
+from acpbridge.router.telling import SILENT, Completion, plain, protected, runtime_word
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +78,7 @@ class Reporting:
         return Completion(
             run=run,
             said=said,
-            runtime="unknown" if record is None else record.runtime,
+            runtime="unknown" if record is None else runtime_word(record.runtime),
             session_id="" if record is None else record.agent_session_id or "",
             label="" if record is None else record.label,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.display import clip, escape
 from acpbridge.model.sessions import Outcome, RunRecord
 from acpbridge.router.said import Said
@@ -45,7 +46,7 @@ class Completion:
     Attributes:
         run: as it is on record, with its outcome.
         said: in its last turn.
-        runtime: `acp` or `python`.
+        runtime: `acp` or `subagent`, `unknown` of a session that is gone.
         session_id: the agent's own id of its session, "" where it has none.
         label: of the session, "" for none.
     """
@@ -155,6 +156,11 @@ def _stats(completion: Completion) -> str:
         f"transcript: acpbridge logs {run.session}",
     ]
     return "; ".join(stats)
+
+
+def runtime_word(kind: str) -> str:
+    """Return what runs a session, as main agents are told: `subagent` for an agent of the house."""
+    return "subagent" if kind == RuntimeKind.PYTHON else "acp"
 
 
 def _runtime(run: RunRecord) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from acpbridge.model.agents import RuntimeKind
 from acpbridge.model.requesters import Requester
 from acpbridge.model.sessions import Outcome, RunRecord, TurnState
 from acpbridge.router.announce import ANNOUNCER
@@ -19,6 +18,7 @@ from acpbridge.router.directory import Directory
 from acpbridge.router.runs import Runs
 from acpbridge.router.services import Services
 from acpbridge.router.session import Session
+from acpbridge.router.telling import runtime_word
 from acpbridge.router.turns import Turn
 
 # Runs that one look goes through, the ones accepted last.
@@ -201,7 +201,7 @@ class Workload:
 
 def runtime_of(session: Session) -> str:
     """Return what runs a session: `acp`, or `subagent` for an agent of the house."""
-    return "subagent" if session.record.runtime == RuntimeKind.PYTHON else "acp"
+    return runtime_word(session.record.runtime)
 
 
 def names(works: Sequence[Work]) -> str:

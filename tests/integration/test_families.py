@@ -113,7 +113,8 @@ def test_3_3_3_5_a_grandchilds_question_is_decided_by_the_operator_and_its_end_i
     assert ended[-1] <= told["at"] <= of_child["at"]
 
 
-def test_3_3_3_3_3_4_4_a_python_child_is_spawned_and_its_end_is_announced_once(home: Home) -> None:
+def test_3_3_3_3_a_python_child_is_spawned_and_its_end_is_announced_once(home: Home) -> None:
+    """3-4.4: under its own key, and told its place apart from its task."""
     root = began(home, "say ready")
     child = spawned(home, root, "whisper", "house", "subagent")
     assert child.startswith("agent:house:subagent:")

@@ -7,7 +7,9 @@ for, and by nothing that acpbridge says of itself.
 import json
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +293,12 @@ def test_row_38_a_question_that_is_taken_back_is_withdrawn_and_clients_are_told(
 # Restarts.
 
 
+def on_record(home: Home) -> set[str]:
+    """Return the questions that the ledger has: what it has not yet, no restart can tell of."""
+    with closing(sqlite3.connect(f"file:{home.path / 'state.db'}?mode=ro", uri=True)) as ledger:
+        return {name for (name,) in ledger.execute("SELECT id FROM questions")}
+
+
 @pytest.mark.parametrize("how", ["stop", "kill -9"])
 def test_row_34_nothing_that_was_open_is_ever_restored_as_allowed(how: str, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
@@ -302,6 +310,7 @@ def test_row_34_nothing_that_was_open_is_ever_restored_as_allowed(how: str, tmp_
             words = f"say one\nbg ask execute one do {ran}\nask execute two do {ran}"
             receipt = start(caller, words, agent="fake", mode="session")
             opened = {question["id"] for question in questions(caller, receipt["key"], 2)}
+            until(lambda: on_record(home) == opened)
         if how == "stop":
             assert home.run("daemon", "stop", "--force").code == 0
         else:
