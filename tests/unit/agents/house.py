@@ -173,7 +173,7 @@ class RegisteredTurn:
 
 
 def manager(agents: SubAgents, path: str = "main", cause: InboundMessage = CAUSE) -> SpawnAdapter:
-    return SpawnAdapter(agents.answer, cause, path, "/work/here", agents.unload)
+    return SpawnAdapter(agents.answer, cause, path, "/srv/here", agents.unload)
 
 
 def house(engine: Scripted, **fields: Any) -> Household:

@@ -168,7 +168,7 @@ async def test_1_9_a_long_dialogue_stays_as_short_as_compression_makes_it() -> N
         for number in range(20):
             await say(agents, str(number))
     assert max(len(seen) for seen in engine.seen) == 5
-    assert engine.seen[-1][0] == ("system", "tutor\n\nWorking directory: /work/here\n")
+    assert engine.seen[-1][0] == ("system", "tutor\n\nWorking directory: /srv/here\n")
     assert engine.seen[-1][-1] == ("user", "19")
 
 

@@ -48,7 +48,7 @@ async def test_0_6_a_call_becomes_a_message_of_the_agent_that_calls() -> None:
         sent.append(message)
         return OutboundMessage(content="done", tools_used=("Read",))
 
-    adapter = SpawnAdapter(spawn, CAUSE, "main/a", "/work/here")
+    adapter = SpawnAdapter(spawn, CAUSE, "main/a", "/srv/here")
     may = Capabilities(memory=True, send_message=False, max_iterations=7)
     answer = await adapter.run_sub_agent("look", "You review.", ["Read"], may, "reviewer")
     assert (answer.content, answer.tools_used) == ("done", ("Read",))
@@ -60,7 +60,7 @@ async def test_0_6_a_call_becomes_a_message_of_the_agent_that_calls() -> None:
     assert message.recipient == Address.agent("main/a/reviewer")
     assert (message.sender_id, message.sender_name, message.chat_id) == ("7", "Ada", "-100")
     assert message.request_id == "r1"
-    assert message.metadata["workspace_root"] == "/work/here"
+    assert message.metadata["workspace_root"] == "/srv/here"
     assert message.metadata["origin_channel"] == "telegram"
     assert message.metadata["origin_chat_id"] == "-100"
     assert message.metadata["origin_sender"] == "7"
@@ -179,7 +179,7 @@ async def test_0_8_a_child_is_made_ready_by_its_role_and_its_caller() -> None:
     assert child.origin == DeliveryContext(Address.im("telegram", "-100"), "second", "9")
     assert SessionKey.parse(child.key).kind == "subagent"
     assert engine.seen == [
-        [("system", "You review.\n\nWorking directory: /work/here\n"), ("user", "look")]
+        [("system", "You review.\n\nWorking directory: /srv/here\n"), ("user", "look")]
     ]
 
 

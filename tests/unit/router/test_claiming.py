@@ -109,6 +109,7 @@ async def test_a_token_is_void_when_its_process_has_ended(tmp_path: Path) -> Non
     """Without `_lives`: it is taken."""
     async with world(tmp_path, session_tools=True) as w:
         key, token = await with_token(w)
+        assert (await w.router.claimed(OPERATOR, Claim(token=token))).session == key
         await w.router.kill([str(key)], 0.0, OPERATOR)
         await refused("permission_denied", w.router.claimed(OPERATOR, Claim(token=token)))
 

@@ -96,6 +96,8 @@ async def test_one_that_was_never_used_is_run_by_todays_definition(tmp_path: Pat
 async def test_the_last_session_here_is_one_that_somebody_used(tmp_path: Path) -> None:
     async with agency(tmp_path) as w:
         await refused("no_such_session", w.run("say x", continue_last=True, cwd=w.cwd))
+        used = (await w.done("say x", one_shot=False))[0].key
+        assert (await w.done("say y", continue_last=True, cwd=w.cwd))[0].key == used
 
 
 async def test_one_is_not_pruned_while_its_agent_is_configured_but_once_it_is_ended(
